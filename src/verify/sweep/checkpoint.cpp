@@ -190,7 +190,6 @@ void Checkpoint::write() {
 void Checkpoint::keep(const SweepState& state) {
   constexpr auto kAtLeast = std::chrono::seconds(10);
   constexpr int kShare = 50;  // of the time that writing takes
-  if (context_.subject.request.checkpoint.empty()) return;
   state_ = to_cbor(state);
   units_ = state.units;
   of_ = state.of;
@@ -210,11 +209,11 @@ std::string Checkpoint::write_last() {
   try {
     write();
   } catch (const Error& error) {
-    return fmt::format("what is done could not be kept: {}", error.what());
+    return fmt::format("could not save the progress: {}", error.what());
   }
   return fmt::format(
-      "{} of {} steps are done and kept in '{}'; run the same again with --resume to "
-      "go on from there",
+      "{} of {} steps are done and kept in '{}'; run the same command with --resume "
+      "to continue",
       units_, of_, file);
 }
 

@@ -1,4 +1,4 @@
-// What a sweep has done so far, in a file, so that another one can go on. Contract:
+// Saves the progress of a sweep to a file, so that a later run can resume it. Contract:
 // docs/verification.md "Stopped, and going on".
 #pragma once
 #include <chrono>
@@ -33,25 +33,26 @@ struct SweepState {
   std::optional<TaskScores::State> task = {};
 };
 
-/// The file of Request::checkpoint; without one nothing is kept.
+/// The file named by Request::checkpoint. Used only if one is named.
 class Checkpoint {
  public:
   explicit Checkpoint(const Context& context) : context_(context) {}
 
-  /// What the file holds of the same engine, model, machine and request, where the request asks to
-  /// go on; nullopt otherwise, and `said` tells why.
+  /// Returns the saved state if the request asks to resume and the file is of the same engine,
+  /// model, machine and request. Otherwise returns nullopt, and `said` gives the reason.
   std::optional<SweepState> read(std::string& said);
-  /// Fills R and F of the groups, which are those of the state that was read, as far as the file
-  /// has them.
+  /// Fills the groups' R and F outputs from the file that read() loaded, where it has them.
   void fill(std::vector<Group>& groups);
 
-  /// After a unit. Writes the file where the last time is long ago; what cannot be written is no
-  /// error.
+  /// Whether the request names a file; keep() needs one.
+  bool is_wanted() const { return !context_.subject.request.checkpoint.empty(); }
+  /// Call after each unit. Writes the file if the last write was long enough ago. A failed write
+  /// is not an error.
   void keep(const SweepState& state);
-  /// After work that was stopped: writes what keep() was given last. What a user is told, empty:
-  /// there is nothing to go on from.
+  /// Call after the work was stopped: writes the state last passed to keep(). Returns the message
+  /// for the user, or an empty string if there is nothing to resume from.
   std::string write_last();
-  /// After the last unit.
+  /// Call after the last unit: deletes the file.
   void remove();
 
  private:
@@ -63,8 +64,8 @@ class Checkpoint {
   std::string about_;
   NamedTensors arrays_;         // of the file that was read
   std::vector<uint8_t> state_;  // CBOR of the last state
-  int64_t units_ = 0, of_ = 0;  // of it
-  bool written_ = false;        // is there a file of this sweep's?
+  int64_t units_ = 0, of_ = 0;  // units done and in total in that state
+  bool written_ = false;        // whether this sweep wrote the file
   Clock::time_point last_ = Clock::now();
   Clock::duration write_time_{};
 };

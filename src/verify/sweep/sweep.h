@@ -108,7 +108,7 @@ class Sweep {
   void unit(const Work& work) {
     if (units_++ < taken_over_) return;
     work();
-    checkpoint_.keep(state());
+    if (checkpoint_.is_wanted()) checkpoint_.keep(state());
   }
   SweepState state() const;
   void take_over(SweepState state);
