@@ -84,6 +84,12 @@ std::optional<SymShape> broadcast_shape(std::span<const SymShape> shapes) {
   return result;
 }
 
+bool same_size(const Graph& graph, const Dim& a, const Dim& b) {
+  return a == b || std::ranges::any_of(graph.guards, [&](const ir::Guard& guard) {
+           return (guard.lhs == a && guard.rhs == b) || (guard.lhs == b && guard.rhs == a);
+         });
+}
+
 bool same_shape(const SymShape& a, const SymShape& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }

@@ -40,6 +40,8 @@ std::vector<NodeId> users_of(const Graph& graph, ValueId value);
 NodeId sole_user(const Graph& graph, ValueId value);
 /// The shape that the shapes broadcast to, with sizes compared symbolically; empty if unproven.
 std::optional<SymShape> broadcast_shape(std::span<const SymShape> shapes);
+/// True if two sizes are equal: provably, or because a guard of the graph requires it.
+bool same_size(const Graph& graph, const Dim& a, const Dim& b);
 /// True if sizes are equal axis by axis, provably.
 bool same_shape(const SymShape& a, const SymShape& b);
 /// How a reshape maps axes: input axes [in_begin, in_end) hold the same elements in the same order

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "analysis/facts.h"
 #include "core/attrs.h"
 #include "core/error.h"
 #include "ops/infer.h"
@@ -14,22 +15,11 @@
 namespace vernier::compiler {
 namespace {
 
-bool same_size(const ir::Graph& graph, const Dim& a, const Dim& b) {
-  if (a == b) return true;
-  return std::ranges::any_of(graph.guards, [&](const ir::Guard& guard) {
-    return (guard.lhs == a && guard.rhs == b) || (guard.lhs == b && guard.rhs == a);
-  });
-}
-
 // Does the output have the places of the mask?
 bool has_places(const ir::Graph& graph, ir::ValueId output, ir::ValueId mask) {
   const SymShape &y = graph.value(output).shape, &m = graph.value(mask).shape;
   return y.size() >= 2 && m.size() == 2 && is_float(graph.value(output).dtype) &&
-         same_size(graph, y[0], m[0]) && same_size(graph, y[1], m[1]);
-}
-
-std::string input_name(const ir::Graph& graph, ir::ValueId value) {
-  return graph.value(value).name;
+         analysis::same_size(graph, y[0], m[0]) && analysis::same_size(graph, y[1], m[1]);
 }
 
 }  // namespace
@@ -54,7 +44,7 @@ std::vector<plan::ZeroFilled> zero_fillable(const ir::Graph& imported,
     if (count != 1) continue;
     const passes::TokenMask mask = *std::ranges::find_if(masks, fits);
     found.push_back(
-        {.output = name, .mask = input_name(*raised, mask.input), .padding = mask.padding});
+        {.output = name, .mask = raised->value(mask.input).name, .padding = mask.padding});
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
   }
   if (found.empty()) {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 
+#include "analysis/facts.h"
 #include "analysis/row_axes.h"
 #include "core/attrs.h"
 #include "core/token_rows.h"
@@ -55,12 +56,7 @@ class Packer {
  private:
   // ---- sizes
 
-  bool same(const Dim& a, const Dim& b) const {
-    if (a == b) return true;
-    return std::ranges::any_of(graph_.guards, [&](const ir::Guard& guard) {
-      return (guard.lhs == a && guard.rhs == b) || (guard.lhs == b && guard.rhs == a);
-    });
-  }
+  bool same(const Dim& a, const Dim& b) const { return analysis::same_size(graph_, a, b); }
   // [B, S, …]
   bool has_places(ValueId value) const {
     const SymShape& shape = shape_of(graph_, value);
