@@ -5,21 +5,21 @@
 
 namespace vernier::passes {
 
-/// `index`, integers: pairs of row and place [B, 2], or a place of each row of the mask [B, S], [B,
-/// 1, …]. Is every one a place of a token in every mask whose rows have padding behind their tokens
-/// only? The index must depend on nothing but the mask and sizes. Decided by evaluating it on masks
-/// of every number of tokens, of rows of up to 9 places; a token is 1 there (of ids another number
-/// than the padding id), or 0 where the mask is true at padding.
+/// True if `index` names only tokens, in every mask [B, S] whose rows have padding only after their
+/// tokens. `index` is of integers: pairs of row and place [B, 2], or one place per row [B, 1, …].
+/// It must depend only on the mask and on sizes. Decided by evaluating it on masks with every
+/// number of tokens, for rows of up to 9 places. A token is 1 in these masks (for ids: a number
+/// that is not the padding id), or 0 if the mask is true at padding.
 bool names_tokens(const ir::Graph& graph, ir::ValueId index, const TokenMask& mask);
 
-/// A bias that hides padding: (1 − mask)·F, in whatever words.
+/// A bias that hides padding: (1 − mask)·F, in any spelling.
 struct MaskBias {
   TokenMask mask;
   double fill = 0;  ///< the largest value at padding
   bool operator==(const MaskBias&) const = default;
 };
 /// `bias` [B, 1, 1, S], computed from one input [B, S] and sizes alone: 0 at tokens and -1e4 or
-/// less at padding, in masks as above; nullopt: it is no such bias.
+/// less at padding, in masks as above. Returns nullopt if it is not such a bias.
 std::optional<MaskBias> mask_bias(const ir::Graph& graph, ir::ValueId bias);
 
 /// A bias of an attention that hides padding, alone or added to one by places.

@@ -1,5 +1,5 @@
 // Saves the progress of a sweep to a file, so that a later run can resume it. Contract:
-// docs/verification.md "Stopped, and going on".
+// docs/verification.md "Resume a stopped verification".
 #pragma once
 #include <chrono>
 #include <cstdint>
