@@ -336,7 +336,7 @@ PlanEvaluator::Held PlanEvaluator::read(size_t index) const {
       read_constant(*contents, p.at(), held, from(*contents));
     } else {
       read_constant(plan_.blob(p.blob).bytes, p.at(), held,
-                    [&](std::vector<double>) { return unpacked(plan_, backend_, step, p); });
+                    [&](const std::vector<double>&) { return unpacked(plan_, backend_, step, p); });
     }
   }
   return held;

@@ -141,8 +141,8 @@ std::optional<SweepState> Checkpoint::read(std::string& said) {
     const Tensor *own = find(arrays_, "about"), *state = find(arrays_, "state");
     if (own == nullptr || state == nullptr || state->dtype() != DType::kU8)
       return not_used("it is no checkpoint of verify");
-    if (own->bytes() != about().size() ||
-        std::memcmp(own->data(), about().data(), about().size()) != 0) {
+    const std::string& now = about();
+    if (own->bytes() != now.size() || std::memcmp(own->data(), now.data(), now.size()) != 0) {
       return not_used(
           "it is of another engine, model or machine, or of a request with other inputs or "
           "options");

@@ -284,7 +284,7 @@ const Cases kManySteps("AttentionManySteps", [] {
 });
 
 // A table of this and that mask at each length.
-std::vector<OpCase> length_cases(std::vector<AttentionShape> shapes, uint64_t seed) {
+std::vector<OpCase> length_cases(const std::vector<AttentionShape>& shapes, uint64_t seed) {
   Maker make(seed);
   std::vector<OpCase> cases;
   size_t turn = 0;
@@ -311,13 +311,13 @@ const Cases kLengths("AttentionLengths", [] {
     shapes.push_back({2, length, length, 2, 2, 0, 0});
     shapes.push_back({1, 3, length, 2, 1, 0, 0});
   }
-  return length_cases(std::move(shapes), 111);
+  return length_cases(shapes, 111);
 });
 const Cases kLongKeys("AttentionLongKeys", [] {
   std::vector<AttentionShape> shapes;
   for (int64_t length : {256, 257, 384, 511, 512, 1000, 1023, 1024, 1025, 2047, 2048})
     shapes.push_back({1, 33, length, 2, 1, 0, 0});
-  return length_cases(std::move(shapes), 112);
+  return length_cases(shapes, 112);
 });
 const Cases kLong("AttentionLong", [] {
   return length_cases({{1, 384, 384, 2, 2, 0, 0},
