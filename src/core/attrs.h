@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/attr_codec.h"
+#include "core/token_rule.h"
 
 namespace vernier {
 
@@ -549,35 +550,46 @@ struct L2NormAttrs {
 };
 /// TokenIndex: where the tokens of a padded batch lie, for steps that compute tokens only. Input 0:
 /// a mask m [B, S] of integers, bool or float; what equals `padding` is padding. The tokens of a
-/// row are those of core/token_rows.h: its first n places if only padding follows them, else all S.
+/// row are what kept_of_row() keeps (core/token_rows.h): without the padding in front and behind
+/// that is to be left out if nothing else is padding, else all S places.
 /// Outputs, i32 but for the last:
 ///   0 rows [T]: b·S + s of token t, row by row; behind the last token 0
 ///   1 positions [T]: s of token t; behind the last token 0
 ///   2 starts [B + 1]: the first token of each row, and the number of all tokens
-///   3 places [B, S]: the token at (b, s); of padding the first token of its row
+///   3 places [B, S]: the token at (b, s); of a place that is left out the first one of its row
 ///   4 ordinals [B + 1]: 0, 1, … B
 ///   5 kept [T], bool: token t is no padding; behind the last token false
 /// Tokens beyond the first T are left out, with the starts behind them.
 struct TokenIndexAttrs {
-  int64_t padding = 0;    // first: padding_of() reads nothing behind it
+  int64_t padding = 0;    // these three first: rule_of() reads nothing behind them
+  bool front = false;     ///< padding in front of a row's tokens is left out
+  bool behind = true;     ///< padding behind them is
   SymShape tokens = {1};  ///< [T]
   template <class V>
   void visit(V& v) {
-    v("padding", padding);
+    visit_rule(v);
     v("tokens", tokens);
   }
   /// What a kernel needs of the encoded attributes; unlike decode(), it allocates nothing.
-  static int64_t padding_of(AttrView bytes) {
+  static TokenRule rule_of(AttrView bytes) {
     detail::AttrReader reader{bytes};
-    int64_t padding = 0;
-    reader("padding", padding);
-    return padding;
+    TokenIndexAttrs attrs{.tokens = {}};
+    attrs.visit_rule(reader);
+    return {attrs.padding, attrs.front, attrs.behind};
+  }
+
+ private:
+  template <class V>
+  void visit_rule(V& v) {
+    v("padding", padding);
+    v("front", front);
+    v("behind", behind);
   }
 };
 /// ZeroPadding: y[b, s, …] = x[b, s, …] where the place (b, s) holds a token of the mask m [B, S],
-/// as TokenIndex counts them, else 0. Input 0: x [B, S, …]; input 1: m. With input 2, starts [B +
-/// 1] of a TokenIndex of m, x is packed, [1, T, …]: y[b, s, …] = x[0, starts[b] + s, …] where that
-/// lies before starts[b + 1] and T.
+/// as tokens_of_row() has them (core/token_rows.h), else 0. Input 0: x [B, S, …]; input 1: m. With
+/// input 2, places [B, S] of a TokenIndex of m, x is packed, [1, T, …]: y[b, s, …] = x[0, p, …],
+/// where p counts up from places[b, s] of the row's first token, if p lies before T, else 0.
 struct ZeroPaddingAttrs {
   int64_t padding = 0;
   template <class V>

@@ -6,19 +6,22 @@
 namespace vernier {
 namespace {
 
-// Calls visit(row, its number of tokens) for each row of a mask.
+// Calls visit(row, its places that are kept) for each row of a mask; `rule` null: its tokens.
 template <class T, class Visit>
 void for_each_row(const T* mask, int64_t rows, int64_t length, int64_t padding,
-                  const Visit& visit) {
-  for (int64_t r = 0; r < rows; ++r, mask += length)
-    visit(r, tokens_of_row(length, [&](int64_t s) { return equals_padding(mask[s], padding); }));
+                  const TokenRule* rule, const Visit& visit) {
+  for (int64_t r = 0; r < rows; ++r, mask += length) {
+    const auto is_padding = [&](int64_t s) { return equals_padding(mask[s], padding); };
+    visit(r, rule != nullptr ? kept_of_row(length, *rule, is_padding)
+                             : tokens_of_row(length, is_padding));
+  }
 }
 
 template <class Visit>
 void visit_rows(DType dtype, const std::byte* mask, int64_t rows, int64_t length, int64_t padding,
-                const Visit& visit) {
+                const TokenRule* rule, const Visit& visit) {
   const auto as = [&]<class T>(T) {
-    for_each_row(reinterpret_cast<const T*>(mask), rows, length, padding, visit);
+    for_each_row(reinterpret_cast<const T*>(mask), rows, length, padding, rule, visit);
   };
   switch (dtype) {
     case DType::kBool:
@@ -57,32 +60,41 @@ bool is_token_mask(DType dtype) {
 }
 
 int64_t count_tokens(DType dtype, const std::byte* mask, int64_t rows, int64_t length,
-                     int64_t padding) {
+                     const TokenRule& rule) {
   int64_t tokens = 0;
-  visit_rows(dtype, mask, rows, length, padding,
-             [&](int64_t, int64_t of_row) { tokens += of_row; });
+  visit_rows(dtype, mask, rows, length, rule.padding, &rule,
+             [&](int64_t, const TokenSpan& kept) { tokens += kept.count; });
   return tokens;
 }
 
 std::vector<int64_t> places_of_tokens(DType dtype, const std::byte* mask, int64_t rows,
-                                      int64_t length, int64_t padding) {
+                                      int64_t length, const TokenRule& rule) {
   std::vector<int64_t> places;
-  visit_rows(dtype, mask, rows, length, padding, [&](int64_t row, int64_t tokens) {
-    for (int64_t s = 0; s < tokens; ++s) places.push_back(row * length + s);
-  });
+  visit_rows(dtype, mask, rows, length, rule.padding, &rule,
+             [&](int64_t row, const TokenSpan& kept) {
+               for (int64_t s = kept.first; s < kept.end(); ++s) places.push_back(row * length + s);
+             });
   return places;
+}
+
+TokenSpan tokens_of_row(DType dtype, const std::byte* row, int64_t length, int64_t padding) {
+  TokenSpan tokens;
+  visit_rows(dtype, row, 1, length, padding, nullptr,
+             [&](int64_t, const TokenSpan& found) { tokens = found; });
+  return tokens;
 }
 
 Tensor zero_padding(const Tensor& values, const Tensor& mask, int64_t padding) {
   const int64_t rows = mask.shape()[0], length = mask.shape()[1];
   std::vector<std::byte> bytes(values.byte_span().begin(), values.byte_span().end());
-  const size_t place = bytes.empty() ? 0 : bytes.size() / static_cast<size_t>(rows * length);
-  visit_rows(mask.dtype(), mask.byte_span().data(), rows, length, padding,
-             [&](int64_t row, int64_t tokens) {
+  const auto place = std::ssize(bytes) == 0 ? 0 : std::ssize(bytes) / (rows * length);
+  visit_rows(mask.dtype(), mask.byte_span().data(), rows, length, padding, nullptr,
+             [&](int64_t row, const TokenSpan& tokens) {
                const auto at = [&](int64_t s) {
-                 return bytes.begin() + (row * length + s) * static_cast<int64_t>(place);
+                 return bytes.begin() + (row * length + s) * place;
                };
-               std::fill(at(tokens), at(length), std::byte{0});
+               std::fill(at(0), at(tokens.first), std::byte{0});
+               std::fill(at(tokens.end()), at(length), std::byte{0});
              });
   return Tensor::from_bytes(values.dtype(), values.shape(), bytes);
 }

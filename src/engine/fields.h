@@ -25,7 +25,7 @@ void fields(V& v, Fields<V, plan::Guard> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, plan::TokenCount> x) {
-  v(x.name, x.input, x.padding, x.parts);
+  v(x.name, x.input, x.padding, x.parts, x.front, x.behind);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::PlanValue> x) {

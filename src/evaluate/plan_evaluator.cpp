@@ -30,7 +30,7 @@ std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
     const Tensor& mask = inputs[count.input];
     const int64_t rows = mask.shape()[0], length = mask.shape()[1];
     const int64_t tokens =
-        count_tokens(mask.dtype(), mask.byte_span().data(), rows, length, count.padding);
+        count_tokens(mask.dtype(), mask.byte_span().data(), rows, length, count.rule());
     symbols[count.name] = token_places(tokens, rows * length, count.parts);
   }
   return symbols;

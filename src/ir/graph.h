@@ -17,6 +17,7 @@
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
+#include "core/token_rule.h"
 #include "ir/uses.h"
 
 namespace vernier::ir {
@@ -107,7 +108,7 @@ struct Int8Operands {
 struct TokenCount {
   std::string symbol;
   ValueId mask = kNoValue;  ///< a graph input [B, S]
-  int64_t padding = 0;      ///< what its padding equals
+  TokenRule rule = {};
 };
 
 class Graph {

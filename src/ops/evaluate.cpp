@@ -85,7 +85,7 @@ class Evaluator {
     for (const ir::TokenCount& count : graph.token_counts) {
       const Tensor& mask = inputs.at(graph.value(count.mask).name);
       result_.symbols[count.symbol] = count_tokens(mask.dtype(), mask.byte_span().data(),
-                                                   mask.shape()[0], mask.shape()[1], count.padding);
+                                                   mask.shape()[0], mask.shape()[1], count.rule);
     }
     for (const auto& [symbol, size] : result_.symbols)
       graph_.symbol_substitutions[symbol] = Dim(size);

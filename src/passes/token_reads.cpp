@@ -83,11 +83,23 @@ std::optional<std::map<std::string, Tensor>> inputs_at(const Graph& graph, const
   return inputs;
 }
 
+// Where the tokens of rows lie: in front of their padding, behind it, in the middle.
+enum class Lie : uint8_t { kFirst, kLast, kMiddle };
+
 // Row r has r + 1 tokens of `length`.
-Tensor steps_of_tokens(DType dtype, int64_t length, int64_t token, int64_t padding) {
+TokenSpan tokens_at(Lie lie, int64_t length, int64_t row) {
+  const int64_t padding = length - row - 1;
+  return {lie == Lie::kFirst ? 0 : lie == Lie::kLast ? padding : padding / 2, row + 1};
+}
+bool is_token(Lie lie, int64_t length, int64_t row, int64_t place) {
+  const TokenSpan tokens = tokens_at(lie, length, row);
+  return place >= tokens.first && place < tokens.end();
+}
+
+Tensor steps_of_tokens(DType dtype, Lie lie, int64_t length, int64_t token, int64_t padding) {
   EvalTensor values(dtype, {length, length});
   for (int64_t i = 0; i < length * length; ++i) {
-    const int64_t value = i % length <= i / length ? token : padding;
+    const int64_t value = is_token(lie, length, i / length, i % length) ? token : padding;
     if (values.is_float())
       values.f[static_cast<size_t>(i)] = static_cast<double>(value);
     else
@@ -98,7 +110,7 @@ Tensor steps_of_tokens(DType dtype, int64_t length, int64_t token, int64_t paddi
 
 // `value` on a mask with `length` rows and places, of which row r has r + 1 tokens.
 std::optional<EvalTensor> at_steps(const Graph& graph, ValueId value, const TokenMask& mask,
-                                   int64_t length) {
+                                   Lie lie, int64_t length) {
   auto inputs = inputs_at(graph, mask, length, length);
   if (!inputs) return std::nullopt;
   constexpr int64_t kOtherId = 5;
@@ -106,7 +118,7 @@ std::optional<EvalTensor> at_steps(const Graph& graph, ValueId value, const Toke
                         : mask.padding == 0       ? 1
                                                   : 0;
   (*inputs)[graph.value(mask.input).name] =
-      steps_of_tokens(dtype_of(graph, mask.input), length, token, mask.padding);
+      steps_of_tokens(dtype_of(graph, mask.input), lie, length, token, mask.padding);
   ops::EvaluateOptions options;
   options.wanted = {value};
   try {
@@ -119,8 +131,9 @@ std::optional<EvalTensor> at_steps(const Graph& graph, ValueId value, const Toke
 
 constexpr std::array<int64_t, 5> kLengths{1, 2, 3, 5, 9};
 
-bool names_tokens_at(const Graph& graph, ValueId index, const TokenMask& mask, int64_t length) {
-  const auto found = at_steps(graph, index, mask, length);
+bool names_tokens_at(const Graph& graph, ValueId index, const TokenMask& mask, Lie lie,
+                     int64_t length) {
+  const auto found = at_steps(graph, index, mask, lie, length);
   if (!found || found->is_float() || found->rank() < 2 || found->shape[0] != length) return false;
   const bool pairs = found->shape == Shape{length, 2};
   if (!pairs && found->elems() != length) return false;
@@ -128,21 +141,21 @@ bool names_tokens_at(const Graph& graph, ValueId index, const TokenMask& mask, i
     const auto at = static_cast<size_t>(i);
     const int64_t row = pairs ? found->i[2 * at] : i,
                   place = pairs ? found->i[2 * at + 1] : found->i[at];
-    if (row < 0 || row >= length || place < 0 || place > row) return false;
+    if (row < 0 || row >= length || !is_token(lie, length, row, place)) return false;
   }
   return true;
 }
 
 // The largest value at padding; nullopt: it does not hide padding, or not padding alone.
-std::optional<double> hides_at(const Graph& graph, ValueId bias, const TokenMask& mask,
+std::optional<double> hides_at(const Graph& graph, ValueId bias, const TokenMask& mask, Lie lie,
                                int64_t length) {
-  const auto found = at_steps(graph, bias, mask, length);
+  const auto found = at_steps(graph, bias, mask, lie, length);
   if (!found || !found->is_float() || found->shape != Shape{length, 1, 1, length})
     return std::nullopt;
   double fill = -HUGE_VAL;
   for (int64_t i = 0; i < length * length; ++i) {
     const double value = found->f[static_cast<size_t>(i)];
-    const bool token = i % length <= i / length;
+    const bool token = is_token(lie, length, i / length, i % length);
     if (token ? value != 0 : !(value <= kHidingFill)) return std::nullopt;
     if (!token) fill = std::max(fill, value);
   }
@@ -151,10 +164,13 @@ std::optional<double> hides_at(const Graph& graph, ValueId bias, const TokenMask
 
 }  // namespace
 
-bool names_tokens(const Graph& graph, ValueId index, const TokenMask& mask) {
-  return only_source(graph, index) == mask.input &&
-         std::ranges::all_of(
-             kLengths, [&](int64_t length) { return names_tokens_at(graph, index, mask, length); });
+Sides names_tokens(const Graph& graph, ValueId index, const TokenMask& mask) {
+  if (only_source(graph, index) != mask.input) return {.front = false, .behind = false};
+  const auto names = [&](Lie lie) {
+    return std::ranges::all_of(
+        kLengths, [&](int64_t length) { return names_tokens_at(graph, index, mask, lie, length); });
+  };
+  return {.front = names(Lie::kLast) && names(Lie::kMiddle), .behind = names(Lie::kFirst)};
 }
 
 std::optional<MaskBias> mask_bias(const Graph& graph, ValueId bias) {
@@ -165,12 +181,14 @@ std::optional<MaskBias> mask_bias(const Graph& graph, ValueId bias) {
     return std::nullopt;
   for (const int64_t padding : {0, 1}) {
     MaskBias found{.mask = {source, padding}, .fill = -HUGE_VAL};
-    const bool hides = std::ranges::all_of(kLengths, [&](int64_t length) {
-      const auto fill = hides_at(graph, bias, found.mask, length);
-      if (fill) found.fill = std::max(found.fill, *fill);
-      return fill.has_value();
-    });
-    if (hides) return found;
+    const auto hides = [&](Lie lie) {
+      return std::ranges::all_of(kLengths, [&](int64_t length) {
+        const auto fill = hides_at(graph, bias, found.mask, lie, length);
+        if (fill) found.fill = std::max(found.fill, *fill);
+        return fill.has_value();
+      });
+    };
+    if (hides(Lie::kFirst) && hides(Lie::kLast) && hides(Lie::kMiddle)) return found;
   }
   return std::nullopt;
 }

@@ -3,13 +3,17 @@
 //   TokenIndex finds them in the mask; Attention takes their sequences (cu_seqlens).
 //   requires: an Attention whose keep mask or bias hides keys by their place [B, 1, 1, S], where an
 //   input [B, S] is padding, so that their probabilities are 0; every other reader of what is
-//   packed is one that padding does not reach: the first token of a row, a MaskedMean or a
-//   ZeroPadding with the same mask, a GatherND or GatherElements of one place in each row that is a
-//   token's (the last one). Only places behind the last token are left out: a row that has padding
-//   in front, holes or no token keeps all its places, and its keep mask. So no bit of a token
-//   changes: sums over keys begin at the same key, and leave out terms that are 0.
+//   packed is one that padding does not reach: the first or the last place of a row, a MaskedMean
+//   or a ZeroPadding with the same mask, a GatherND or GatherElements of one place in each row that
+//   is a token's (the last one). Left out are places behind a row's tokens, unless its last place
+//   is read, and in front of them, unless its first place or places by number (relative positions)
+//   are read. A row that has holes, no token or padding that is not left out keeps all its places,
+//   and its keep mask. No bit of a token changes by padding behind it: sums over keys begin at the
+//   same key, and leave out terms that are 0. With padding in front, they begin at the row's first
+//   token: the bits are those of the row without padding.
 //   Source: Zeng et al., arXiv:2208.08124; Zhai et al., ByteTransformer, arXiv:2210.03052.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -46,7 +50,7 @@ class Packer {
   /// Returns the number of nodes that compute tokens only.
   int run() {
     if (length_.as_constant() == 1) return 0;
-    find_region();
+    choose_sides();
     note();
     if (attentions() == 0) return 0;
     rewrite();
@@ -184,6 +188,8 @@ class Packer {
                                                       : kNoValue;
     if (by_places != kNoValue && !is_by_places(by_places, one_query))
       return refuse("adds a bias that is not one by pairs of places, the same for all rows");
+    if (by_places != kNoValue && sides_.front)
+      return refuse("adds a bias by places, which padding in front moves");
     if (!bias && !(attrs.fill <= kHidingFill) && !attrs.masks_add)
       return refuse("leaves hidden keys a probability");
     // Its mask becomes a keep mask.
@@ -217,7 +223,29 @@ class Packer {
     return shape[0] == Dim(1) && by_query && (shape[3] == Dim(1) || same(shape[3], length_));
   }
 
+  // Those with which most is packed, attentions first; of equal ones the first.
+  void choose_sides() {
+    constexpr std::array kChoices{Sides{.front = true, .behind = true},
+                                  Sides{.front = false, .behind = true},
+                                  Sides{.front = true, .behind = false}};
+    Sides best = kChoices[1];
+    std::pair<int, size_t> most{0, 0};
+    for (const Sides& choice : kChoices) {
+      sides_ = choice;
+      find_region();
+      const std::pair packed{attentions(), region_.size()};
+      if (packed.first == 0 || packed <= most) continue;
+      most = packed;
+      best = choice;
+    }
+    sides_ = best;
+    find_region();
+  }
+
   void find_region() {
+    region_.clear();
+    masked_ = 0;
+    why_not_.clear();
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       std::string why;
@@ -243,20 +271,48 @@ class Packer {
     return node.op != kAttention || has_places(node.outputs[0]);
   }
 
-  static bool takes_first_token(const Node& n) {
-    if (n.op != kSlice || n.inputs.size() != 1) return false;
+  // The number that an input is known to be.
+  std::optional<Dim> number(const Node& n, size_t i) const {
+    if (!n.has_input(i)) return std::nullopt;
+    const ir::Value& value = graph_.value(n.inputs[i]);
+    if (value.values && value.values->size() == 1) return value.values->front();
+    if (value.is_constant() && is_integer(value.dtype) && value.constant.elems() == 1)
+      return Dim(value.constant.integer_at(0));
+    return std::nullopt;
+  }
+  // The only place of each row that a node takes: x[:, 0], x[:, -1], and slices of one place.
+  std::optional<Dim> taken_place(const Node& n, ValueId value) const {
+    if (n.inputs[0] != value) return std::nullopt;
+    if (n.op == kGather && n.attrs_as<AxisAttrs>().axis == 1) return number(n, 1);
+    if (n.op != kSlice || shape_of(graph_, n.outputs[0]).size() < 2) return std::nullopt;
     const auto attrs = n.attrs_as<SliceAttrs>();
     const auto only = [](const std::vector<int64_t>& list, int64_t number) {
       return list == std::vector<int64_t>{number};
     };
-    return attrs.inline_starts && only(attrs.axes, 1) && only(attrs.starts, 0) &&
-           only(attrs.steps, 1) && attrs.sizes.size() == 1 && attrs.sizes[0] == Dim(1);
+    if (attrs.inline_starts) {
+      const bool one = only(attrs.axes, 1) && attrs.starts.size() == 1 && only(attrs.steps, 1) &&
+                       attrs.sizes.size() == 1 && attrs.sizes[0] == Dim(1);
+      return one ? std::optional(Dim(attrs.starts[0])) : std::nullopt;
+    }
+    constexpr size_t kStarts = 1, kAxes = 3, kSteps = 4;
+    const bool along = number(n, kAxes) == Dim(1) &&
+                       (!n.has_input(kSteps) || number(n, kSteps) == Dim(1)) &&
+                       shape_of(graph_, n.outputs[0])[1] == Dim(1);
+    return along ? number(n, kStarts) : std::nullopt;
+  }
+  bool takes_first_token(const Node& n, ValueId value) const {
+    return !sides_.front && n.op == kSlice && taken_place(n, value) == Dim(0);
+  }
+  bool takes_last_place(const Node& n, ValueId value) const {
+    if (sides_.behind) return false;
+    const std::optional<Dim> place = taken_place(n, value);
+    return place && (*place == Dim(-1) || same(*place, length_ - Dim(1)));
   }
   bool means_tokens(const Node& n, ValueId value) const {
     return n.op == kMaskedMean && n.inputs[0] == value && n.inputs[1] != value &&
            token_mask_of(graph_, n.inputs[1]) == mask_;
   }
-  // Its places behind the tokens are 0, whatever x has there.
+  // Its padding is 0, whatever x has there.
   bool zeroes_padding(const Node& n) const {
     return n.op == kZeroPadding && !n.has_input(2) &&
            n.attrs_as<ZeroPaddingAttrs>().padding == mask_.padding && n.inputs[1] == mask_.input;
@@ -286,14 +342,14 @@ class Packer {
   bool takes_named_token(const Node& n, ValueId value) {
     const ValueId index = read_places(n, value);
     if (index == kNoValue) return false;
-    const auto [it, fresh] = names_tokens_.try_emplace(index, false);
+    const auto [it, fresh] = names_tokens_.try_emplace(index);
     if (fresh) it->second = names_tokens(graph_, index, mask_);
-    return it->second;
+    return (it->second.front || !sides_.front) && (it->second.behind || !sides_.behind);
   }
   // Does padding not reach what `user` makes of `value`?
   bool reads_tokens(const Node& user, ValueId value) {
-    return takes_first_token(user) || means_tokens(user, value) || zeroes_padding(user) ||
-           takes_named_token(user, value);
+    return takes_first_token(user, value) || takes_last_place(user, value) ||
+           means_tokens(user, value) || zeroes_padding(user) || takes_named_token(user, value);
   }
 
   // Nodes whose padding something else reads.
@@ -368,6 +424,10 @@ class Packer {
                        graph_.value(mask_.input).name + "' is not " +
                        std::to_string(mask_.padding) + " there)";
     if (packed < masked_ && !why_not_.empty()) text += ": " + why_not_;
+    if (packed > 0 && sides_.front)
+      text += sides_.behind
+                  ? "; also where padding lies in front, with bits that do not depend on it"
+                  : "; where padding lies in front of them, with bits that do not depend on it";
     graph_.notes.push_back(std::move(text));
   }
 
@@ -388,9 +448,10 @@ class Packer {
   void emit_index() {
     const std::string symbol = free_symbol();
     tokens_ = Dim::symbol(symbol);
-    graph_.token_counts.push_back({symbol, mask_.input, mask_.padding});
-    rows_ = ops::emit(graph_, kTokenIndex, {mask_.input}, TokenIndexAttrs{mask_.padding, {tokens_}},
-                      {}, 6);
+    const TokenRule rule{mask_.padding, sides_.front, sides_.behind};
+    graph_.token_counts.push_back({symbol, mask_.input, rule});
+    rows_ = ops::emit(graph_, kTokenIndex, {mask_.input},
+                      TokenIndexAttrs{rule.padding, rule.front, rule.behind, {tokens_}}, {}, 6);
     Node& index = *graph_.producer(rows_);
     index.name = "tokens of " + graph_.value(mask_.input).name;
     positions_ = index.outputs[1];
@@ -485,6 +546,19 @@ class Packer {
                             ops::emit(graph_, kGatherElements, {places_, column}, AxisAttrs{1}, {}),
                             {batch_}, {});
     }
+    take_tokens(id, value, tokens);
+  }
+  // What the last place of each row has, which is never left out: [1, T, …] ⇒ [B, 1, …].
+  void take_last(NodeId slice, ValueId value) {
+    if (last_ == kNoValue) {
+      const ValueId end = graph_.add_constant(Tensor::scalar(DType::kI64, -1));
+      last_ = ops::emit(graph_, kGather, {places_, end}, AxisAttrs{1}, {});  // [B]
+    }
+    take_tokens(slice, value, last_);
+  }
+  // What these tokens [B] have: [1, T, …] ⇒ the node's result.
+  void take_tokens(NodeId id, ValueId value, ValueId tokens) {
+    const Node node = graph_.node(id);
     SymShape shape = shape_of(graph_, value);
     shape.erase(shape.begin());
     const ValueId rows = gather(emit_reshape(graph_, value, shape, {}), tokens, 0, &node);
@@ -591,8 +665,12 @@ class Packer {
       if (out == kNoValue) continue;
       for (NodeId user : users_of(graph_, out)) {
         if (in_region(user) || !is_old(user)) continue;
-        if (takes_first_token(graph_.node(user))) {
+        if (takes_first_token(graph_.node(user), out)) {
           if (is_live(graph_, user)) take_first(user, out);
+          continue;
+        }
+        if (takes_last_place(graph_.node(user), out)) {
+          if (is_live(graph_, user)) take_last(user, out);
           continue;
         }
         if (takes_named_token(graph_.node(user), out)) {
@@ -600,7 +678,7 @@ class Packer {
           continue;
         }
         if (zeroes_padding(graph_.node(user))) {
-          graph_.set_inputs(user, {out, mask_.input, starts_});
+          graph_.set_inputs(user, {out, mask_.input, places_});
           continue;
         }
         const ValueId whole = unpack(out, maker);
@@ -615,16 +693,17 @@ class Packer {
   const TokenMask mask_;
   const Dim batch_, length_;
   std::map<NodeId, std::vector<Reading>> region_;  // by node: its operands
+  Sides sides_ = {};                               // whose padding is left out
   int masked_ = 0;                                 // attentions with this mask
   std::string why_not_;
   const size_t first_new_ = graph_.num_nodes();  // nodes from here on are this pass's
 
   Dim tokens_;
   ValueId rows_ = kNoValue, positions_ = kNoValue, starts_ = kNoValue, places_ = kNoValue,
-          ordinals_ = kNoValue, kept_ = kNoValue, first_ = kNoValue;
+          ordinals_ = kNoValue, kept_ = kNoValue, first_ = kNoValue, last_ = kNoValue;
   std::set<NodeId> makes_packed_;
   std::map<ValueId, ValueId> packed_, keys_, by_place_, unpacked_;
-  std::map<ValueId, bool> names_tokens_;                 // by index
+  std::map<ValueId, Sides> names_tokens_;                // by index
   std::map<ValueId, std::optional<HidingBias>> biases_;  // of attentions
 };
 

@@ -12,6 +12,7 @@
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
+#include "core/token_rule.h"
 #include "vernier/promotion.h"
 
 namespace vernier::plan {
@@ -31,6 +32,9 @@ struct TokenCount {
   int32_t input = 0;    ///< index into Plan::inputs: the mask [B, S]
   int64_t padding = 0;  ///< what its padding equals
   int64_t parts = 1;    ///< sizes between two powers of two
+  bool front = false;   ///< padding in front of a row's tokens is left out
+  bool behind = true;   ///< padding behind them is
+  TokenRule rule() const { return {padding, front, behind}; }
 };
 
 /// lhs == rhs must hold for the sizes of every run; `where` names the node that needs it.

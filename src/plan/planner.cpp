@@ -109,8 +109,10 @@ class Planner {
       VERNIER_ASSERT(mask != graph_.inputs.end(), count.symbol);
       plan_.token_counts.push_back({.name = count.symbol,
                                     .input = static_cast<int32_t>(mask - graph_.inputs.begin()),
-                                    .padding = count.padding,
-                                    .parts = backend_.token_size_parts});
+                                    .padding = count.rule.padding,
+                                    .parts = backend_.token_size_parts,
+                                    .front = count.rule.front,
+                                    .behind = count.rule.behind});
     }
     check_ranks();
     check_requests();

@@ -61,7 +61,7 @@ void eval_embed_norm(const EvalCall& call) {
 }
 
 void eval_token_index(const EvalCall& call) {
-  const int64_t padding = TokenIndexAttrs::padding_of(call.attrs);
+  const TokenRule rule = TokenIndexAttrs::rule_of(call.attrs);
   const EvalTensor& mask = *call.in[0];
   const int64_t batch = mask.shape[0], length = mask.shape[1];
   const auto wanted = [&](size_t out) {
@@ -77,46 +77,48 @@ void eval_token_index(const EvalCall& call) {
   int64_t start = 0;
   for (int64_t b = 0; b < batch; ++b) {
     const auto is_padding = [&](int64_t s) {
-      return mask.value(b * length + s) == static_cast<double>(padding);
+      return mask.value(b * length + s) == static_cast<double>(rule.padding);
     };
-    const int64_t tokens = std::min(tokens_of_row(length, is_padding), places - start);
+    TokenSpan kept = kept_of_row(length, rule, is_padding);
+    kept.count = std::min(kept.count, places - start);
     write(2, b, start);
     write(4, b, b);
     for (int64_t s = 0; s < length; ++s) {
-      write(3, b * length + s, s < tokens ? start + s : start);
-      if (s >= tokens) continue;
-      write(0, start + s, b * length + s);
-      write(1, start + s, s);
-      write(5, start + s, is_padding(s) ? 0 : 1);
+      const bool is_kept = s >= kept.first && s < kept.end();
+      const int64_t token = is_kept ? start + s - kept.first : start;
+      write(3, b * length + s, token);
+      if (!is_kept) continue;
+      write(0, token, b * length + s);
+      write(1, token, s);
+      write(5, token, is_padding(s) ? 0 : 1);
     }
-    start += tokens;
+    start += kept.count;
   }
   write(2, batch, start);
   write(4, batch, batch);
 }
 
-// The places behind the tokens stay 0, as outputs arrive.
+// The other places stay 0, as outputs arrive.
 void eval_zero_padding(const EvalCall& call) {
   const int64_t padding = decode<ZeroPaddingAttrs>(call.attrs).padding;
   const EvalTensor &x = *call.in[0], &mask = *call.in[1];
   require_float("ZeroPadding", x);
-  const EvalTensor* starts = call.optional(2);
+  const EvalTensor* places = call.optional(2);
   EvalTensor& y = call.out[0];
   const int64_t batch = mask.shape[0], length = mask.shape[1];
   int64_t width = 1;
   for (size_t axis = 2; axis < x.rank(); ++axis) width *= x.shape[axis];
   for (int64_t b = 0; b < batch; ++b) {
-    int64_t first = b * length, tokens = 0;
-    if (starts != nullptr) {
-      first = starts->i[static_cast<size_t>(b)];
-      const int64_t end = std::min(starts->i[static_cast<size_t>(b) + 1], x.shape[1]);
-      tokens = first < 0 ? 0 : std::clamp<int64_t>(end - first, 0, length);
-    } else {
-      tokens = tokens_of_row(length, [&](int64_t s) {
-        return mask.value(b * length + s) == static_cast<double>(padding);
-      });
-    }
-    std::copy_n(x.f.begin() + first * width, tokens * width, y.f.begin() + b * length * width);
+    const TokenSpan tokens = tokens_of_row(length, [&](int64_t s) {
+      return mask.value(b * length + s) == static_cast<double>(padding);
+    });
+    if (tokens.count == 0) continue;
+    const int64_t to = b * length + tokens.first;
+    const int64_t from = places == nullptr ? to : places->i[static_cast<size_t>(to)];
+    const int64_t count = places == nullptr ? tokens.count
+                          : from < 0        ? 0
+                                     : std::clamp<int64_t>(x.shape[1] - from, 0, tokens.count);
+    if (count > 0) std::copy_n(x.f.begin() + from * width, count * width, y.f.begin() + to * width);
   }
 }
 

@@ -252,7 +252,7 @@ void infer_weight_only_linear(InferContext& context) {
   const SymShape w = context.shape(1);
   if (out.empty()) context.fail("input 0 must have at least one axis, got a scalar");
   unify_inner(context, out.back(), w[attrs.trans_w ? 1 : 0]);
-  const Dim depth = w[attrs.trans_w ? 1 : 0];
+  const Dim& depth = w[attrs.trans_w ? 1 : 0];
   out.back() = w[attrs.trans_w ? 0 : 1];
   require_float(context, 2);
   const auto check_scales = [&](size_t i) {

@@ -164,10 +164,11 @@ void infer_zero_padding(InferContext& context) {
   SymShape y = context.shape(0);
   if (y.size() < 2) context.fail("input 0 has shape " + str(y) + ", expected rank 2 or more");
   if (context.has_input(2)) {
-    require_rank(context, 2, 1);
+    require_rank(context, 2, 2);
     if (context.dtype(2) != DType::kI32)
       context.fail("input 2 is " + std::string(name(context.dtype(2))) + ", expected i32");
-    context.unify(context.shape(2)[0], mask[0] + Dim(1));
+    context.unify(context.shape(2)[0], mask[0]);
+    context.unify(context.shape(2)[1], mask[1]);
     context.unify(y[0], Dim(1));
   } else {
     context.unify(y[0], mask[0]);

@@ -199,7 +199,7 @@ void Binding::count_all_tokens(Data data) {
                                                  "counted (build with --unpad off)");
     if (data == Data::kNeeded && mask.memory == Memory::kHost) {
       const auto* bytes = static_cast<const std::byte*>(mask.data);
-      places = token_places(count_tokens(mask.dtype, bytes, rows, length, count.padding), places,
+      places = token_places(count_tokens(mask.dtype, bytes, rows, length, count.rule()), places,
                             count.parts);
     } else if (data == Data::kNeeded) {
       places = uncounted_token_places(places);

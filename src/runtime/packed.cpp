@@ -41,6 +41,10 @@ class Places {
   int64_t length() const { return length_; }
   int64_t begin(int64_t row) const { return starts_[static_cast<size_t>(row)]; }
   int64_t size(int64_t row) const { return begin(row + 1) - begin(row); }
+  /// The place b·length + s of a row's first token: padding lies where it is left out.
+  int64_t first_place(int64_t row) const {
+    return row * length() + (count_->behind ? 0 : length() - size(row));
+  }
   const plan::TokenCount& count() const { return *count_; }
 
   bool has(int32_t value) const {
@@ -115,7 +119,7 @@ Tensor put_in_places(const Tensor& packed, const Tensor& background, const Place
   std::vector<std::byte> bytes(background.byte_span().begin(), background.byte_span().end());
   const size_t place = packed.bytes() / static_cast<size_t>(std::max<int64_t>(1, places.tokens()));
   for (int64_t row = 0; row < places.rows(); ++row) {
-    std::memcpy(bytes.data() + static_cast<size_t>(row * places.length()) * place,
+    std::memcpy(bytes.data() + static_cast<size_t>(places.first_place(row)) * place,
                 packed.byte_span().data() + static_cast<size_t>(places.begin(row)) * place,
                 static_cast<size_t>(places.size(row)) * place);
   }
@@ -193,7 +197,7 @@ NamedTensors packed(const Engine& engine, const NamedTensors& answers,
     std::vector<std::byte> bytes;
     for (int64_t row = 0; row < places.rows(); ++row) {
       const std::byte* from =
-          whole.byte_span().data() + static_cast<size_t>(row * places.length()) * place;
+          whole.byte_span().data() + static_cast<size_t>(places.first_place(row)) * place;
       bytes.insert(bytes.end(), from, from + static_cast<size_t>(places.size(row)) * place);
     }
     arrays.emplace_back(

@@ -1,6 +1,7 @@
 // Synthetic inputs: see include/vernier/synthetic.h.
 #include "vernier/synthetic.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <random>
@@ -124,6 +125,11 @@ std::vector<InputArray> ragged_inputs(const Engine& engine, const std::string& s
                                        std::to_string(rows) + " rows");
   }
   const size_t width = size_bytes(array.dtype);
+  // Padding lies behind tokens, unless the engine computes it there.
+  const auto& counts = engine.impl().plan.token_counts;
+  const auto count =
+      std::ranges::find(counts, static_cast<int32_t>(index), &plan::TokenCount::input);
+  const bool in_front = count != counts.end() && !count->behind;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t length = lengths[static_cast<size_t>(r)];
     if (length < 1 || length > longest) {
@@ -133,10 +139,11 @@ std::vector<InputArray> ragged_inputs(const Engine& engine, const std::string& s
     }
     for (int64_t s = 0; s < longest; ++s) {
       std::byte* const at = array.bytes.data() + static_cast<size_t>(r * longest + s) * width;
+      const bool is_token = in_front ? s >= longest - length : s < length;
       if (is_float(array.dtype))
-        store_float(array.dtype, s < length ? 1 : 0, at);
+        store_float(array.dtype, is_token ? 1 : 0, at);
       else
-        store_integer(array.dtype, s < length ? 1 : 0, at);
+        store_integer(array.dtype, is_token ? 1 : 0, at);
     }
   }
   return arrays;

@@ -159,8 +159,8 @@ auto members(const plan::Symbol& x) {
   return std::tie(a, b, c, d);
 }
 auto members(const plan::TokenCount& x) {
-  const auto& [a, b, c, d] = x;
-  return std::tie(a, b, c, d);
+  const auto& [a, b, c, d, e, f] = x;
+  return std::tie(a, b, c, d, e, f);
 }
 auto members(const plan::Guard& x) {
   const auto& [a, b, c] = x;

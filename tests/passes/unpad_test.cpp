@@ -2,6 +2,8 @@
 // is.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "ops/evaluate.h"
 #include "ops/infer.h"
 #include "passes/pass_testing.h"
@@ -61,9 +63,15 @@ void expect_same_at_all_masks(const ir::Graph& before, const ir::Graph& after) {
   }
 }
 
-void expect_unpads(const std::string& text, int token_values) {
+// What of the padding is left out.
+constexpr TokenRule kBehind{0, false, true}, kInFront{0, true, false}, kBoth{0, true, true};
+
+void expect_unpads(const std::string& text, int token_values,
+                   const std::optional<TokenRule>& rule = std::nullopt) {
   const auto before = graph_of(text), after = unpadded(before);
   EXPECT_EQ(count(*after, "TokenIndex"), 1) << structure(*after);
+  ASSERT_EQ(after->token_counts.size(), 1U);
+  EXPECT_EQ(after->token_counts[0].rule, rule.value_or(after->token_counts[0].rule));
   int packed = 0;
   for (ir::NodeId id : after->order()) {
     for (ir::ValueId out : after->node(id).outputs) {
@@ -85,7 +93,29 @@ void expect_stays(const std::string& text, const std::string& why) {
 
 TEST(Unpad, PacksWhatIsComputedForTheFirstToken) {
   // x, and 11 results.
-  expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() + "%y = Slice(%r)" + kFirst), 12);
+  expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() + "%y = Slice(%r)" + kFirst), 12,
+                kBehind);
+}
+
+// x[:, -1], x[:, s - 1], x[:, -1:].
+TEST(Unpad, TheLastPlaceOfEachRow) {
+  const std::string before = kNorm + kKeep + layer();
+  for (const char* place : {"%y = Gather(%r, i64{-1}) {axis=1}",
+                            "%sh = Shape(%mask) %s = Gather(%sh, i64{1}) %e = Sub(%s, i64{1}) "
+                            "%y = Gather(%r, %e) {axis=1}",
+                            "%y = Slice(%r, i64[1]{-1}, i64[1]{9223372036854775807}, i64[1]{1})"})
+    expect_unpads(graph_text(kInputs, before + place), 12, kInFront);
+  expect_stays(graph_text(kInputs, before + "%y = Gather(%r, i64{-2}) {axis=1}"),
+               "(Gather) reads the padding, too");
+}
+
+// The first place is padding's where padding lies in front, the last where it lies behind.
+TEST(Unpad, StaysWhereFirstAndLastPlacesAreRead) {
+  const auto before =
+      graph_of(graph_text(kInputs, kNorm + kKeep + layer() + "%f_ = Slice(%r)" + kFirst +
+                                       "%f = Reshape(%f_) {shape=(b, 8), has_shape=true} "
+                                       "%l = Gather(%r, i64{-1}) {axis=1} %y = Add(%f, %l)"));
+  EXPECT_EQ(count(*unpadded(before), "TokenIndex"), 0);
 }
 
 TEST(Unpad, PacksPositionsByPlace) {
@@ -97,7 +127,7 @@ TEST(Unpad, PacksPositionsByPlace) {
 TEST(Unpad, MeansOverTokensAreUnpacked) {
   expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() +
                                         "%f = Cast(%mask) {to=f32} %y = MaskedMean(%r, %f)"),
-                12);
+                12, kBoth);
 }
 
 TEST(Unpad, OneQueryForEachRow) {
@@ -111,7 +141,8 @@ TEST(Unpad, OneQueryForEachRow) {
 }
 
 TEST(Unpad, OutputsThatAreZeroAtPaddingArePutBack) {
-  expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() + "%y = ZeroPadding(%r, %mask)"), 12);
+  expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() + "%y = ZeroPadding(%r, %mask)"), 12,
+                kBoth);
   const std::string other = "%y = ZeroPadding(%r, %x1)";
   expect_stays(graph_text(kInputs + ", %x1: i64[b, s]", kNorm + kKeep + layer() + other),
                "(ZeroPadding) reads the padding, too");
@@ -126,7 +157,8 @@ const std::string kPairs =
 
 TEST(Unpad, TheLastTokenOfEachRow) {
   expect_unpads(
-      graph_text(kInputs, kNorm + kKeep + layer() + kLast + kPairs + "%y = GatherND(%r, %ix)"), 12);
+      graph_text(kInputs, kNorm + kKeep + layer() + kLast + kPairs + "%y = GatherND(%r, %ix)"), 12,
+      kBehind);
   // As torch.gather writes it.
   expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() + kLast +
                                         "%l3 = Unsqueeze(%last) {axes=[2]} "
@@ -237,6 +269,11 @@ TEST(Unpad, ABiasByPairsOfPlaces) {
                    kNorm + kKeep + layer("%q, %k, %v, %bias, %m") + "%y = Slice(%r)" + kFirst),
         12);
   }
+  // The places of a row that has padding in front are others than those of its tokens.
+  expect_unpads(graph_text(kInputs + ", %bias: f32[1, 2, s, s]",
+                           kNorm + kKeep + layer("%q, %k, %v, %bias, %m") +
+                               "%f = Cast(%mask) {to=f32} %y = MaskedMean(%r, %f)"),
+                12, kBehind);
 }
 
 TEST(Unpad, StaysWithoutAMaskOfPlaces) {

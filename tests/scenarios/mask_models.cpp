@@ -371,6 +371,10 @@ std::string last_token_bytes(LastToken spelling) {
     });
   }
   w.in("/pooling");
+  if (spelling == LastToken::kLastPlace) {
+    w.output(w.op("Gather", {x, w.integer(-1)}, {attr_int("axis", 1)}), "embedding");
+    return model.bytes();
+  }
   const Name count =
       w.op("ReduceSum", {"attention_mask", w.integers({1})}, {attr_int("keepdims", 1)});
   const Name place = w.op("Sub", {count, w.integer(1)});  // [b, 1]

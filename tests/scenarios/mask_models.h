@@ -32,10 +32,12 @@ NamedTensors cached_gpt2_inputs(const std::vector<int64_t>& padding);
 /// mask)·min, or as T5, scores + (bias + (1 − mask)·min). Output: the first token of each row.
 enum class RelativeBias : uint8_t { kMpnet, kT5 };
 std::string relative_bias_bytes(RelativeBias spelling);
-/// A causal encoder whose answer is the last token of each row, at mask.sum(1) − 1.
+/// A causal encoder whose answer is the last token of each row, at mask.sum(1) − 1, or its last
+/// place, so that rows are padded in front. It has no positions but the order of tokens.
 enum class LastToken : uint8_t {
-  kPairs,  ///< x[arange(b), place]
-  kGather  ///< torch.gather(x, 1, place [b, 1, hidden])
+  kPairs,     ///< x[arange(b), place]
+  kGather,    ///< torch.gather(x, 1, place [b, 1, hidden])
+  kLastPlace  ///< x[:, -1]
 };
 std::string last_token_bytes(LastToken spelling);
 

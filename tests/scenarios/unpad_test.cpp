@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
 #include <random>
 
@@ -12,6 +14,7 @@
 #include "scenarios/build.h"
 #include "scenarios/mask_models.h"
 #include "vernier/compile.h"
+#include "vernier/packed.h"
 #include "vernier/session.h"
 
 namespace vernier::verify::field {
@@ -27,7 +30,10 @@ bool counts_tokens(const plan::Plan& plan) {
                              [](const plan::Step& step) { return step.op == OpKind::kTokenIndex; });
 }
 
-enum class Rows { kBehind, kFull, kInFront, kHoles, kNone, kMixed };
+enum class Rows { kBehind, kFull, kHoles, kNone, kInFront, kBothSides, kMixed };
+
+constexpr std::array kAllRows{Rows::kBehind,  Rows::kFull,      Rows::kHoles, Rows::kNone,
+                              Rows::kInFront, Rows::kBothSides, Rows::kMixed};
 
 // A row of a mask with padding of one kind.
 std::vector<int64_t> mask_row(Rows kind, int64_t length, std::mt19937& random) {
@@ -37,8 +43,10 @@ std::vector<int64_t> mask_row(Rows kind, int64_t length, std::mt19937& random) {
     const bool token = kind == Rows::kBehind    ? s < tokens
                        : kind == Rows::kFull    ? true
                        : kind == Rows::kInFront ? s >= length - tokens
-                       : kind == Rows::kHoles   ? random() % 2 == 0
-                                                : false;
+                       : kind == Rows::kBothSides
+                           ? s >= (length - tokens) / 2 && s < (length - tokens) / 2 + tokens
+                       : kind == Rows::kHoles ? random() % 2 == 0
+                                              : false;
     row.push_back(token ? 1 : 0);
   }
   return row;
@@ -53,7 +61,7 @@ NamedTensors inputs_of(const plan::Plan& plan, Rows kind, const Shape& shape) {
                       static_cast<uint32_t>(kind));
   std::vector<int64_t> mask, ids;
   for (int64_t r = 0; r < shape[0]; ++r) {
-    const auto own = kind == Rows::kMixed ? static_cast<Rows>(r % 5) : kind;
+    const auto own = kind == Rows::kMixed ? static_cast<Rows>(r % 6) : kind;
     const std::vector<int64_t> row = mask_row(own, shape[1], random);
     mask.insert(mask.end(), row.begin(), row.end());
   }
@@ -67,17 +75,51 @@ NamedTensors inputs_of(const plan::Plan& plan, Rows kind, const Shape& shape) {
   return inputs;
 }
 
-std::vector<std::byte> answers(Session& session, const NamedTensors& inputs) {
+std::vector<Tensor> answers(Session& session, const NamedTensors& inputs) {
   std::vector<Input> arrays;
   for (const auto& [name, t] : inputs)
     arrays.push_back({name, t.dtype(), t.shape(), t.byte_span().data()});
-  std::vector<std::byte> bytes;
+  std::vector<Tensor> found;
   for (const Output& output : session.run(arrays)) {
     const auto* data = static_cast<const std::byte*>(output.data);
-    const auto count = static_cast<size_t>(num_elems(output.shape)) * size_bytes(output.dtype);
-    bytes.insert(bytes.end(), data, data + count);
+    found.push_back(Tensor::from_bytes(
+        output.dtype, Shape(output.shape.begin(), output.shape.end()), {data, output.bytes}));
   }
-  return bytes;
+  return found;
+}
+
+bool same_bits(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+  return std::ranges::equal(got, expected, [](const Tensor& a, const Tensor& b) {
+    return a.shape() == b.shape() && std::ranges::equal(a.byte_span(), b.byte_span());
+  });
+}
+// rms of the difference, as a part of the expected answers' rms.
+double difference(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+  double error = 0, squares = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const EvalTensor a = EvalTensor::from(got[i]), b = EvalTensor::from(expected[i]);
+    for (size_t e = 0; e < b.f.size(); ++e) {
+      error += (a.f[e] - b.f[e]) * (a.f[e] - b.f[e]);
+      squares += b.f[e] * b.f[e];
+    }
+  }
+  return std::sqrt(error / squares);
+}
+double noise_of(std::string_view mode) {
+  return mode == "fp32" ? 1e-5 : mode == "fp16" || mode == "tf32" ? 5e-3 : 5e-2;
+}
+
+// The bits of the padded engine; where padding lies in front and is left out, its values.
+void expect_answers(const plan::Plan& plan, Rows kind, std::string_view mode,
+                    const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+  if (plan.token_counts.at(0).front && kind >= Rows::kInFront) {
+    EXPECT_LT(difference(got, expected), noise_of(mode));
+  } else {
+    EXPECT_TRUE(same_bits(got, expected));
+  }
+}
+std::string about(Rows kind, const Shape& shape) {
+  return "rows of kind " + std::to_string(static_cast<int>(kind)) + ", " + str(shape);
 }
 
 class Unpadded : public ::testing::TestWithParam<UnpadCase> {};
@@ -89,15 +131,15 @@ TEST_P(Unpadded, HasTheBitsOfThePaddedEngine) {
   ASSERT_TRUE(counts_tokens(with));
   ASSERT_FALSE(counts_tokens(without));
   Session unpadded(engine_of(with), {.threads = 2}), padded(engine_of(without), {.threads = 2});
-  for (const Rows kind :
-       {Rows::kBehind, Rows::kFull, Rows::kInFront, Rows::kHoles, Rows::kNone, Rows::kMixed}) {
+  for (const Rows kind : kAllRows) {
     for (const Shape& shape :
          {Shape{1, 1}, Shape{1, 7}, Shape{4, 16}, Shape{9, 97}, Shape{33, 40}, Shape{8, 128}}) {
       const NamedTensors inputs = inputs_of(with, kind, shape);
       // Three times: launched, recorded, replayed.
       for (int i = 0; i < 3; ++i) {
-        EXPECT_TRUE(answers(unpadded, inputs) == answers(padded, inputs))
-            << "rows of kind " << static_cast<int>(kind) << ", " << str(shape) << ", run " << i;
+        SCOPED_TRACE(about(kind, shape) + ", run " + std::to_string(i));
+        expect_answers(with, kind, GetParam().mode, answers(unpadded, inputs),
+                       answers(padded, inputs));
       }
     }
   }
@@ -108,19 +150,21 @@ TEST_P(Unpadded, RowsKeepTheirBitsInEveryCompany) {
   const auto model = model_named(GetParam().model);
   const plan::Plan plan = plan_of(*model, {.mode = GetParam().mode});
   Session session(engine_of(plan), {.threads = 2});
-  const NamedTensors alone = inputs_of(plan, Rows::kBehind, {1, 50});
-  const std::vector<std::byte> expected = answers(session, alone);
-  for (int64_t rows : {2, 5, 31}) {
-    NamedTensors batch = inputs_of(plan, Rows::kMixed, {rows, 50});
-    for (size_t i = 0; i < batch.size(); ++i) {
-      std::vector<int64_t> values = batch[i].second.integers();
-      const std::vector<int64_t> first = alone[i].second.integers();
-      std::copy(first.begin(), first.end(), values.begin());
-      batch[i].second = integers({rows, 50}, values);
+  for (const Rows kind : {Rows::kBehind, Rows::kInFront, Rows::kBothSides}) {
+    const NamedTensors alone = inputs_of(plan, kind, {1, 50});
+    const Tensor expected = answers(session, alone).at(0);
+    for (int64_t rows : {2, 5, 31}) {
+      NamedTensors batch = inputs_of(plan, Rows::kMixed, {rows, 50});
+      for (size_t i = 0; i < batch.size(); ++i) {
+        std::vector<int64_t> values = batch[i].second.integers();
+        const std::vector<int64_t> first = alone[i].second.integers();
+        std::copy(first.begin(), first.end(), values.begin());
+        batch[i].second = integers({rows, 50}, values);
+      }
+      const Tensor got = answers(session, batch).at(0);
+      EXPECT_TRUE(std::ranges::equal(got.byte_span().first(expected.bytes()), expected.byte_span()))
+          << about(kind, {rows, 50});
     }
-    std::vector<std::byte> got = answers(session, batch);
-    got.resize(expected.size());
-    EXPECT_TRUE(got == expected) << rows << " rows";
   }
 }
 
@@ -157,6 +201,17 @@ struct Family {
 };
 void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 
+// The models of mask_models.h have a small vocabulary.
+NamedTensors with_few_ids(NamedTensors inputs) {
+  for (auto& [name, tensor] : inputs) {
+    if (name != "input_ids") continue;
+    std::vector<int64_t> few = tensor.integers();
+    for (int64_t& id : few) id %= 40;
+    tensor = integers(tensor.shape(), few);
+  }
+  return inputs;
+}
+
 class UnpaddedFamilies : public ::testing::TestWithParam<Family> {};
 
 TEST_P(UnpaddedFamilies, HaveTheBitsOfThePaddedEngineAndPass) {
@@ -171,19 +226,14 @@ TEST_P(UnpaddedFamilies, HaveTheBitsOfThePaddedEngineAndPass) {
     EXPECT_TRUE(std::ranges::any_of(with.notes, says_all)) << ::testing::PrintToString(with.notes);
     ASSERT_TRUE(counts_tokens(with));
     Session unpadded(engine_of(with), {.threads = 2}), padded(engine_of(without), {.threads = 2});
-    for (const Rows kind :
-         {Rows::kBehind, Rows::kFull, Rows::kInFront, Rows::kHoles, Rows::kMixed}) {
+    for (const Rows kind : kAllRows) {
+      if (kind == Rows::kNone) continue;
       for (const Shape& shape : {Shape{1, 1}, Shape{4, 16}, Shape{9, 97}, Shape{33, 40}}) {
-        NamedTensors inputs = inputs_of(with, kind, shape);
-        for (auto& [name, tensor] : inputs) {
-          if (name != "input_ids") continue;
-          std::vector<int64_t> few = tensor.integers();
-          for (int64_t& id : few) id %= 40;
-          tensor = integers(shape, few);
+        const NamedTensors inputs = with_few_ids(inputs_of(with, kind, shape));
+        for (int i = 0; i < 3; ++i) {
+          SCOPED_TRACE(about(kind, shape) + ", " + mode);
+          expect_answers(with, kind, mode, answers(unpadded, inputs), answers(padded, inputs));
         }
-        for (int i = 0; i < 3; ++i)
-          EXPECT_TRUE(answers(unpadded, inputs) == answers(padded, inputs))
-              << mode << ", rows of kind " << static_cast<int>(kind) << ", " << str(shape);
       }
     }
     Request request;
@@ -205,8 +255,43 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"mpnet", [] { return relative_bias_bytes(RelativeBias::kMpnet); }},
         Family{"t5", [] { return relative_bias_bytes(RelativeBias::kT5); }},
         Family{"last_token_pairs", [] { return last_token_bytes(LastToken::kPairs); }},
-        Family{"last_token_gather", [] { return last_token_bytes(LastToken::kGather); }}),
+        Family{"last_token_gather", [] { return last_token_bytes(LastToken::kGather); }},
+        Family{"last_place", [] { return last_token_bytes(LastToken::kLastPlace); }}),
     [](const auto& test) { return std::string(test.param.name); });
+
+// The rows of a batch without their padding in front, each run alone, have the same bits.
+TEST(UnpaddedInFront, BitsAreThoseOfRowsWithoutPadding) {
+  const std::string bytes = last_token_bytes(LastToken::kLastPlace);
+  const auto model = onnx::import_model_bytes(std::as_bytes(std::span(bytes)), {});
+  for (const char* mode : {"fp32", "fp16", "bf16"}) {
+    const plan::Plan plan = plan_of(*model, {.mode = mode});
+    ASSERT_TRUE(plan.token_counts.at(0).front && !plan.token_counts.at(0).behind);
+    Session session(engine_of(plan), {.threads = 2});
+    const Shape shape{9, 200};
+    const NamedTensors inputs = with_few_ids(inputs_of(plan, Rows::kInFront, shape));
+    const Tensor all = answers(session, inputs).at(0);
+    const std::vector<int64_t> mask = find(inputs, "attention_mask")->integers(),
+                               ids = find(inputs, "input_ids")->integers();
+    std::vector<int64_t> tokens_of_all, starts{0};
+    const size_t row_bytes = all.bytes() / static_cast<size_t>(shape[0]);
+    for (int64_t r = 0; r < shape[0]; ++r) {
+      const auto tokens = std::ranges::count(
+          std::span(mask).subspan(static_cast<size_t>(r * shape[1]), static_cast<size_t>(shape[1])),
+          1);
+      NamedTensors alone;
+      for (const auto& [name, tensor] : inputs) {
+        const std::vector<int64_t> values = tensor.integers();
+        const auto end = values.begin() + (r + 1) * shape[1];
+        alone.emplace_back(name, integers({1, tokens}, {end - tokens, end}));
+      }
+      const Tensor answer = answers(session, alone).at(0);
+      EXPECT_TRUE(
+          std::ranges::equal(all.byte_span().subspan(static_cast<size_t>(r) * row_bytes, row_bytes),
+                             answer.byte_span()))
+          << mode << ", row " << r << " of " << tokens << " tokens";
+    }
+  }
+}
 
 // ---- outputs that are 0 at padding
 
@@ -225,27 +310,20 @@ TEST_P(ZeroFilled, HasTheBitsOfThePaddedEngineAtTokensAndZeroBehindThem) {
   const plan::Plan with = plan_of(*filled, {.mode = GetParam().mode});
   ASSERT_TRUE(counts_tokens(with));
   Session unpadded(engine_of(with), {.threads = 2}), padded(engine_of(without), {.threads = 2});
-  for (const Rows kind :
-       {Rows::kBehind, Rows::kFull, Rows::kInFront, Rows::kHoles, Rows::kNone, Rows::kMixed}) {
+  for (const Rows kind : kAllRows) {
     for (const Shape& shape : {Shape{1, 1}, Shape{1, 7}, Shape{4, 16}, Shape{9, 97}}) {
       const NamedTensors inputs = inputs_of(with, kind, shape);
       const Tensor* mask = find(inputs, "attention_mask");
-      std::vector<Input> arrays;
-      for (const auto& [name, t] : inputs)
-        arrays.push_back({name, t.dtype(), t.shape(), t.byte_span().data()});
-      std::vector<std::byte> expected;
-      for (const Output& output : padded.run(arrays)) {
-        const auto* data = static_cast<const std::byte*>(output.data);
-        const auto count = static_cast<size_t>(num_elems(output.shape)) * size_bytes(output.dtype);
-        Tensor answer = Tensor::from_bytes(
-            output.dtype, Shape(output.shape.begin(), output.shape.end()), {data, count});
-        if (std::ranges::find(outputs, output.name, &plan::ZeroFilled::output) != outputs.end())
-          answer = zero_padding(answer, *mask, 0);
-        expected.insert(expected.end(), answer.byte_span().begin(), answer.byte_span().end());
+      std::vector<Tensor> expected = answers(padded, inputs);
+      for (size_t o = 0; o < expected.size(); ++o) {
+        const std::string& name = without.output_names[o];
+        if (std::ranges::find(outputs, name, &plan::ZeroFilled::output) != outputs.end())
+          expected[o] = zero_padding(expected[o], *mask, 0);
       }
-      for (int i = 0; i < 3; ++i)
-        EXPECT_TRUE(answers(unpadded, inputs) == expected)
-            << "rows of kind " << static_cast<int>(kind) << ", " << str(shape) << ", run " << i;
+      for (int i = 0; i < 3; ++i) {
+        SCOPED_TRACE(about(kind, shape) + ", run " + std::to_string(i));
+        expect_answers(with, kind, GetParam().mode, answers(unpadded, inputs), expected);
+      }
     }
   }
 }

@@ -103,7 +103,7 @@ std::map<std::string, std::vector<int64_t>> places_of(const plan::Plan& plan,
   for (const plan::TokenCount& count : plan.token_counts) {
     const Tensor& mask = inputs[count.input];
     places[count.name] = places_of_tokens(mask.dtype(), mask.byte_span().data(), mask.shape()[0],
-                                          mask.shape()[1], count.padding);
+                                          mask.shape()[1], count.rule());
   }
   return places;
 }

@@ -67,8 +67,8 @@ AttrBytes transpose(std::vector<int64_t> perm) {
 }
 AttrBytes axis(int64_t value) { return encode(AxisAttrs{.axis = value}); }
 
-// A mask of rows with 1 to `length` tokens, and some of other kinds: a hole, padding in front, no
-// token.
+// A mask of rows with 1 to `length` tokens, and some of other kinds: a hole, padding in front, on
+// both sides, no token.
 std::vector<int64_t> mask_of_rows(Maker& make, int64_t rows, int64_t length, int64_t padding) {
   std::vector<int64_t> mask;
   for (int64_t r = 0; r < rows; ++r) {
@@ -78,16 +78,18 @@ std::vector<int64_t> mask_of_rows(Maker& make, int64_t rows, int64_t length, int
       if (r % 7 == 3) token = token && s != tokens / 2;
       if (r % 7 == 4) token = s >= tokens / 2;
       if (r % 7 == 5) token = false;
+      if (r % 7 == 6) token = token && s >= tokens / 2;
       mask.push_back(token ? 1 - padding : padding);
     }
   }
   return mask;
 }
-int64_t tokens_in(const std::vector<int64_t>& mask, int64_t length, int64_t padding) {
+int64_t tokens_in(const std::vector<int64_t>& mask, int64_t length, const TokenRule& rule) {
   int64_t tokens = 0;
   for (size_t row = 0; row < mask.size(); row += static_cast<size_t>(length)) {
-    tokens += tokens_of_row(
-        length, [&](int64_t s) { return mask[row + static_cast<size_t>(s)] == padding; });
+    tokens += kept_of_row(length, rule, [&](int64_t s) {
+                return mask[row + static_cast<size_t>(s)] == rule.padding;
+              }).count;
   }
   return tokens;
 }
@@ -97,22 +99,25 @@ const Cases kTokenIndex("TokenIndex", [] {
   for (const auto& [rows, length] :
        {std::pair<int64_t, int64_t>{1, 1}, {1, 9}, {5, 1}, {9, 37}, {40, 300}, {300, 5}}) {
     for (DType type : {DType::kI64, DType::kI32, DType::kBool}) {
-      for (int64_t padding : {0, 1}) {
+      for (const TokenRule& rule : {TokenRule{0}, TokenRule{1}, TokenRule{0, true, true},
+                                    TokenRule{1, true, true}, TokenRule{0, true, false}}) {
         for (int64_t room : {0, 17}) {
-          const std::vector<int64_t> numbers = mask_of_rows(t.make, rows, length, padding);
-          const int64_t tokens = tokens_in(numbers, length, padding) + room;
+          const std::vector<int64_t> numbers = mask_of_rows(t.make, rows, length, rule.padding);
+          const int64_t tokens = tokens_in(numbers, length, rule) + room;
           EvalTensor mask(type, {rows, length});
           mask.i = numbers;
-          t.add({.name = "tokens of " + std::to_string(rows) + " rows of " +
-                         std::to_string(length) + " " + std::string(name(type)) +
-                         (padding == 1 ? " inverted" : "") + (room > 0 ? " with room" : ""),
-                 .op = OpKind::kTokenIndex,
-                 .attrs = encode(TokenIndexAttrs{.padding = padding, .tokens = {tokens}}),
-                 .inputs = {{.value = mask.to_tensor()}},
-                 .outputs = {
-                     Table::out({tokens}, DType::kI32), Table::out({tokens}, DType::kI32),
-                     Table::out({rows + 1}, DType::kI32), Table::out({rows, length}, DType::kI32),
-                     Table::out({rows + 1}, DType::kI32), Table::out({tokens}, DType::kBool)}});
+          t.add(
+              {.name = "tokens of " + std::to_string(rows) + " rows of " + std::to_string(length) +
+                       " " + std::string(name(type)) + (rule.padding == 1 ? " inverted" : "") +
+                       (rule.front ? " without padding in front" : "") +
+                       (rule.behind ? "" : " and with it behind") + (room > 0 ? " with room" : ""),
+               .op = OpKind::kTokenIndex,
+               .attrs = encode(TokenIndexAttrs{rule.padding, rule.front, rule.behind, {tokens}}),
+               .inputs = {{.value = mask.to_tensor()}},
+               .outputs = {
+                   Table::out({tokens}, DType::kI32), Table::out({tokens}, DType::kI32),
+                   Table::out({rows + 1}, DType::kI32), Table::out({rows, length}, DType::kI32),
+                   Table::out({rows + 1}, DType::kI32), Table::out({tokens}, DType::kBool)}});
         }
       }
     }
@@ -147,20 +152,28 @@ const Cases kZeroPadding("ZeroPadding", [] {
                                   {.value = mask.to_tensor(), .batch_axis = 0}},
                        .outputs = {Table::out({rows, length, width}, type)}};
           whole.device_only = type == DType::kF64;
-          std::vector<int64_t> starts{0};
+          // Packed with and without padding in front.
+          const TokenRule rule{padding, type == DType::kF32, true};
+          std::vector<int64_t> places;
+          int64_t start = 0;
           for (int64_t r = 0; r < rows; ++r) {
             const auto* row = numbers.data() + r * length;
-            starts.push_back(starts.back() +
-                             tokens_of_row(length, [&](int64_t s) { return row[s] == padding; }));
+            const TokenSpan kept =
+                kept_of_row(length, rule, [&](int64_t s) { return row[s] == padding; });
+            for (int64_t s = 0; s < length; ++s) {
+              const bool is_kept = s >= kept.first && s < kept.end();
+              places.push_back(is_kept ? start + s - kept.first : start);
+            }
+            start += kept.count;
           }
-          EvalTensor begins(DType::kI32, {rows + 1});
-          begins.i = starts;
+          EvalTensor tokens(DType::kI32, {rows, length});
+          tokens.i = places;
           OpCase packed = whole;
           packed.name = "tokens put back of " + name;
-          const int64_t room = starts.back() + 3;
+          const int64_t room = start + 3;
           packed.inputs = {{.value = values({1, room, width})},
                            {.value = mask.to_tensor()},
-                           {.value = begins.to_tensor()}};
+                           {.value = tokens.to_tensor()}};
           t.add(std::move(whole));
           t.add(std::move(packed));
         }

@@ -15,7 +15,7 @@ int32_t* output(const LaunchCall& call, size_t i) {
 }
 
 template <class T>
-void scan(const LaunchCall& call, int64_t padding) {
+void scan(const LaunchCall& call, const TokenRule& rule) {
   const TensorArg& mask = call.in[0];
   const int64_t batch = mask.dim(0), length = mask.dim(1);
   int32_t *rows = output(call, 0), *positions = output(call, 1), *starts = output(call, 2),
@@ -31,18 +31,22 @@ void scan(const LaunchCall& call, int64_t padding) {
   int64_t start = 0;
   const T* row = mask.as<const T>();
   for (int64_t b = 0; b < batch; ++b, row += length) {
-    const auto is_padding = [&](int64_t s) { return equals_padding(row[s], padding); };
-    const int64_t tokens = std::min(tokens_of_row(length, is_padding), room - start);
+    const auto is_padding = [&](int64_t s) { return equals_padding(row[s], rule.padding); };
+    TokenSpan span = kept_of_row(length, rule, is_padding);
+    span.count = std::min(span.count, room - start);
     put(starts, b, start);
     put(ordinals, b, b);
-    for (int64_t s = 0; s < tokens; ++s) {
-      put(rows, start + s, b * length + s);
-      put(positions, start + s, s);
+    for (int64_t t = 0; t < span.count; ++t) {
+      put(rows, start + t, b * length + span.first + t);
+      put(positions, start + t, span.first + t);
     }
-    for (int64_t s = 0; kept != nullptr && s < tokens; ++s) kept[start + s] = !is_padding(s);
-    for (int64_t s = 0; places != nullptr && s < length; ++s)
-      put(places, b * length + s, s < tokens ? start + s : start);
-    start += tokens;
+    for (int64_t t = 0; kept != nullptr && t < span.count; ++t)
+      kept[start + t] = !is_padding(span.first + t);
+    for (int64_t s = 0; places != nullptr && s < length; ++s) {
+      const bool is_kept = s >= span.first && s < span.end();
+      put(places, b * length + s, is_kept ? start + s - span.first : start);
+    }
+    start += span.count;
   }
   put(starts, batch, start);
   put(ordinals, batch, batch);
@@ -54,21 +58,21 @@ void scan(const LaunchCall& call, int64_t padding) {
 }
 
 void launch(const LaunchCall& call) {
-  const int64_t padding = TokenIndexAttrs::padding_of(call.attrs);
+  const TokenRule rule = TokenIndexAttrs::rule_of(call.attrs);
   switch (call.in[0].dtype) {
     case DType::kBool:
     case DType::kU8:
-      return scan<uint8_t>(call, padding);
+      return scan<uint8_t>(call, rule);
     case DType::kI8:
-      return scan<int8_t>(call, padding);
+      return scan<int8_t>(call, rule);
     case DType::kI32:
-      return scan<int32_t>(call, padding);
+      return scan<int32_t>(call, rule);
     case DType::kI64:
-      return scan<int64_t>(call, padding);
+      return scan<int64_t>(call, rule);
     case DType::kF64:
-      return scan<double>(call, padding);
+      return scan<double>(call, rule);
     default:
-      return scan<float>(call, padding);
+      return scan<float>(call, rule);
   }
 }
 

@@ -20,7 +20,7 @@ void launch(const LaunchCall& call) {
                            .ordinals = optional_array(call.out, 4),
                            .kept = optional_array(call.out, 5),
                            .counts = reinterpret_cast<int32_t*>(call.workspace),
-                           .padding = TokenIndexAttrs::padding_of(call.attrs)},
+                           .rule = TokenIndexAttrs::rule_of(call.attrs)},
                           stream_of(call.execution)),
              "TokenIndex");
 }

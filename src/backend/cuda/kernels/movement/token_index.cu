@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kThreads)
     count_kernel(const __grid_constant__ TokenIndexLaunch args, int64_t batch, bool of_floats) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (row >= batch) return;
-  const int64_t tokens = tokens_of_row(args.mask, args.padding, row, of_floats);
-  if (threadIdx.x % 32 == 0) args.counts[row] = static_cast<int32_t>(tokens);
+  const Span kept = tokens_of_row(args.mask, args.rule.padding, row, of_floats, &args.rule);
+  if (threadIdx.x % 32 == 0) args.counts[row] = static_cast<int32_t>(kept.count);
 }
 
 // What the rows before a block's have, its own, and all.
@@ -43,7 +43,7 @@ __device__ Tokens count_tokens(const TokenIndexLaunch& args, int64_t row, int64_
     }
   } else {
     for (int64_t b = warp; b < batch; b += kWarps)
-      add(b, tokens_of_row(args.mask, args.padding, b, of_floats));
+      add(b, tokens_of_row(args.mask, args.rule.padding, b, of_floats, &args.rule).count);
   }
   if (threadIdx.x % 32 == 0) {
     parts[warp][0] = sum.before;
@@ -75,15 +75,23 @@ __global__ void __launch_bounds__(kThreads)
   const Tokens counted = count_tokens<kCounted>(args, row, batch, of_floats);
   const int64_t all = min(counted.all, room), start = min(counted.before, room),
                 tokens = min(counted.own, room - start);
-  for (int64_t s = threadIdx.x; s < tokens; s += kThreads) {
-    put(args.rows, start + s, row * length + s);
-    put(args.positions, start + s, s);
+  __shared__ int64_t begin;
+  if (threadIdx.x < 32 && row < batch) {
+    const Span kept = tokens_of_row(args.mask, args.rule.padding, row, of_floats, &args.rule);
+    if (threadIdx.x == 0) begin = kept.first;
+  }
+  __syncthreads();
+  const int64_t first = begin;  // of no use in the block behind the rows, which has no tokens
+  for (int64_t t = threadIdx.x; t < tokens; t += kThreads) {
+    put(args.rows, start + t, row * length + first + t);
+    put(args.positions, start + t, first + t);
     if (args.kept.data != nullptr)
-      put_kept(args.kept, start + s,
-               !is_padding(args.mask, args.padding, row * length + s, of_floats));
+      put_kept(args.kept, start + t,
+               !is_padding(args.mask, args.rule.padding, row * length + first + t, of_floats));
   }
   for (int64_t s = threadIdx.x; row < batch && s < length; s += kThreads)
-    put(args.places, row * length + s, s < tokens ? start + s : start);
+    put(args.places, row * length + s,
+        s >= first && s < first + tokens ? start + s - first : start);
   if (threadIdx.x == 0) {
     put(args.starts, row, start);  // of row `batch`: of all tokens
     put(args.ordinals, row, row);

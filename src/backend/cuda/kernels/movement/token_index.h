@@ -4,14 +4,16 @@
 #include <cuda_runtime_api.h>
 
 #include "backend/cuda/device/array.h"
+#include "core/token_rule.h"
 
 namespace vernier::backend::cuda {
 
-/// `counts`: room for the tokens of each row. Outputs may be absent. All arrays dense.
+/// `counts`: room for the places that are kept of each row. Outputs may be absent. All arrays
+/// dense.
 struct TokenIndexLaunch {
   Array mask, rows, positions, starts, places, ordinals, kept;
   int32_t* counts;
-  int64_t padding;
+  TokenRule rule;
 };
 /// Tokens beyond the places of `rows`, `positions` and `kept` are left out, and no row starts
 /// behind them.

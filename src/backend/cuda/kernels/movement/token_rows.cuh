@@ -1,6 +1,7 @@
 // The tokens of a row of a mask, on the device: core/token_rows.h says what they are. C++17.
 #pragma once
 #include "backend/cuda/device/elements.cuh"
+#include "core/token_rule.h"
 
 namespace vernier::backend::cuda {
 
@@ -10,22 +11,29 @@ __device__ inline bool is_padding(const Array& mask, int64_t padding, int64_t at
   return load_integer(mask.dtype, mask.data, at) == padding;
 }
 
-/// For all lanes of a warp. The tokens are the row's first n places only if n places are no padding
-/// and the last of them is the n-th.
-__device__ inline int64_t tokens_of_row(const Array& mask, int64_t padding, int64_t row,
-                                        bool of_floats) {
-  const int64_t length = mask.size[1];
-  int tokens = 0, end = 0;
-  for (int64_t s = threadIdx.x % 32; s < length; s += 32) {
+/// For all lanes of a warp: tokens_of_row(), or with `rule` kept_of_row().
+struct Span {
+  int64_t first, count;
+};
+__device__ inline Span tokens_of_row(const Array& mask, int64_t padding, int64_t row,
+                                     bool of_floats, const TokenRule* rule = nullptr) {
+  const auto length = static_cast<int>(mask.size[1]);
+  int tokens = 0, first = length, end = 0;
+  for (int s = static_cast<int>(threadIdx.x % 32); s < length; s += 32) {
     if (is_padding(mask, padding, row * length + s, of_floats)) continue;
     ++tokens;
-    end = static_cast<int>(s + 1);
+    first = min(first, s);
+    end = s + 1;
   }
   for (int offset = 16; offset > 0; offset /= 2) {
     tokens += __shfl_xor_sync(~0u, tokens, offset);
+    first = min(first, __shfl_xor_sync(~0u, first, offset));
     end = max(end, __shfl_xor_sync(~0u, end, offset));
   }
-  return tokens > 0 && tokens == end ? tokens : length;
+  bool whole = tokens == 0 || tokens != end - first;
+  if (rule != nullptr)
+    whole = whole || (first > 0 && !rule->front) || (end < length && !rule->behind);
+  return whole ? Span{0, length} : Span{first, tokens};
 }
 
 }  // namespace vernier::backend::cuda

@@ -10,7 +10,7 @@ namespace {
 void launch(const LaunchCall& call) {
   check_cuda(zero_padding({.x = array_of(call.in[0]),
                            .mask = array_of(call.in[1]),
-                           .starts = optional_array(call.in, 2),
+                           .places = optional_array(call.in, 2),
                            .y = array_of(call.out[0]),
                            .padding = decode<ZeroPaddingAttrs>(call.attrs).padding},
                           stream_of(call.execution)),

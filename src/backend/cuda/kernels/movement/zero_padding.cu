@@ -1,5 +1,5 @@
-// Padding behind a row's tokens becomes 0, and packed tokens go back to their places: blocks of one
-// row each, units of up to 16 bytes. Contract: zero_padding.h. C++17.
+// A row's padding becomes 0, and packed tokens go back to their places: blocks of one row each,
+// units of up to 16 bytes. Contract: zero_padding.h. C++17.
 #include "backend/cuda/kernels/movement/token_rows.cuh"
 #include "backend/cuda/kernels/movement/units.cuh"
 #include "backend/cuda/kernels/movement/zero_padding.h"
@@ -20,24 +20,23 @@ __global__ void __launch_bounds__(kBlock)
   const int64_t length = args.mask.size[1], row = blockIdx.x / rows.blocks,
                 begin = blockIdx.x % rows.blocks * kUnitsPerBlock,
                 end = min(begin + kUnitsPerBlock, length * rows.units);
-  int64_t first = row * length, tokens = 0;
-  if (args.starts.data != nullptr) {
-    const auto* starts = reinterpret_cast<const int32_t*>(args.starts.data) + row;
-    first = starts[0];
-    tokens = first < 0 ? 0 : min(static_cast<int64_t>(starts[1]), rows.places) - first;
-  } else {
-    __shared__ int64_t counted;
-    if (threadIdx.x < 32) {
-      const int64_t found = tokens_of_row(args.mask, args.padding, row, rows.of_floats);
-      if (threadIdx.x == 0) counted = found;
-    }
-    __syncthreads();
-    tokens = counted;
+  __shared__ Span counted;
+  if (threadIdx.x < 32) {
+    const Span found = tokens_of_row(args.mask, args.padding, row, rows.of_floats);
+    if (threadIdx.x == 0) counted = found;
   }
+  __syncthreads();
+  const int64_t place = row * length + counted.first;
+  int64_t first = place, tokens = counted.count;
+  if (args.places.data != nullptr && tokens > 0) {
+    first = reinterpret_cast<const int32_t*>(args.places.data)[place];
+    tokens = first < 0 ? 0 : min(tokens, rows.places - first);
+  }
+  const int64_t front = counted.first * rows.units;
   const T* from = reinterpret_cast<const T*>(args.x.data) + (tokens > 0 ? first * rows.units : 0);
   T* to = reinterpret_cast<T*>(args.y.data) + row * length * rows.units;
   for (int64_t i = begin + threadIdx.x; i < end; i += kBlock)
-    to[i] = i < tokens * rows.units ? from[i] : T{};
+    to[i] = i >= front && i - front < tokens * rows.units ? from[i - front] : T{};
 }
 
 }  // namespace

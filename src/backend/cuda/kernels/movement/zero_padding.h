@@ -7,9 +7,9 @@
 
 namespace vernier::backend::cuda {
 
-/// Arrays dense; `starts` may be absent. x and y of one type.
+/// Arrays dense; `places` may be absent. x and y of one type.
 struct ZeroPaddingLaunch {
-  Array x, mask, starts, y;
+  Array x, mask, places, y;
   int64_t padding;
 };
 cudaError_t zero_padding(const ZeroPaddingLaunch& args, cudaStream_t stream);
