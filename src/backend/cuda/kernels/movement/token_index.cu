@@ -11,11 +11,15 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 // Of a mask that every block counts.
 constexpr int64_t kSmallMask = 8192;
 
+__device__ Span kept_of_row(const TokenIndexLaunch& args, int64_t row, bool of_floats) {
+  return tokens_of_row(args.mask, args.padding, row, of_floats, args.front, args.behind);
+}
+
 __global__ void __launch_bounds__(kThreads)
     count_kernel(const __grid_constant__ TokenIndexLaunch args, int64_t batch, bool of_floats) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (row >= batch) return;
-  const Span kept = tokens_of_row(args.mask, args.rule.padding, row, of_floats, &args.rule);
+  const Span kept = kept_of_row(args, row, of_floats);
   if (threadIdx.x % 32 == 0) args.counts[row] = static_cast<int32_t>(kept.count);
 }
 
@@ -42,8 +46,7 @@ __device__ Tokens count_tokens(const TokenIndexLaunch& args, int64_t row, int64_
       sum.own += __shfl_xor_sync(~0u, sum.own, offset);
     }
   } else {
-    for (int64_t b = warp; b < batch; b += kWarps)
-      add(b, tokens_of_row(args.mask, args.rule.padding, b, of_floats, &args.rule).count);
+    for (int64_t b = warp; b < batch; b += kWarps) add(b, kept_of_row(args, b, of_floats).count);
   }
   if (threadIdx.x % 32 == 0) {
     parts[warp][0] = sum.before;
@@ -77,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
                 tokens = min(counted.own, room - start);
   __shared__ int64_t begin;
   if (threadIdx.x < 32 && row < batch) {
-    const Span kept = tokens_of_row(args.mask, args.rule.padding, row, of_floats, &args.rule);
+    const Span kept = kept_of_row(args, row, of_floats);
     if (threadIdx.x == 0) begin = kept.first;
   }
   __syncthreads();
@@ -87,7 +90,7 @@ __global__ void __launch_bounds__(kThreads)
     put(args.positions, start + t, first + t);
     if (args.kept.data != nullptr)
       put_kept(args.kept, start + t,
-               !is_padding(args.mask, args.rule.padding, row * length + first + t, of_floats));
+               !is_padding(args.mask, args.padding, row * length + first + t, of_floats));
   }
   for (int64_t s = threadIdx.x; row < batch && s < length; s += kThreads)
     put(args.places, row * length + s,

@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include "backend/cuda/device/array.h"
-#include "core/token_rule.h"
 
 namespace vernier::backend::cuda {
 
@@ -13,7 +12,8 @@ namespace vernier::backend::cuda {
 struct TokenIndexLaunch {
   Array mask, rows, positions, starts, places, ordinals, kept;
   int32_t* counts;
-  TokenRule rule;
+  int64_t padding;
+  bool front, behind;  // where padding is left out
 };
 /// Tokens beyond the places of `rows`, `positions` and `kept` are left out, and no row starts
 /// behind them.

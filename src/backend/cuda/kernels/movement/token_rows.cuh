@@ -1,7 +1,6 @@
 // The tokens of a row of a mask, on the device: core/token_rows.h says what they are. C++17.
 #pragma once
 #include "backend/cuda/device/elements.cuh"
-#include "core/token_rule.h"
 
 namespace vernier::backend::cuda {
 
@@ -11,12 +10,13 @@ __device__ inline bool is_padding(const Array& mask, int64_t padding, int64_t at
   return load_integer(mask.dtype, mask.data, at) == padding;
 }
 
-/// For all lanes of a warp: tokens_of_row(), or with `rule` kept_of_row().
 struct Span {
   int64_t first, count;
 };
+/// For all lanes of a warp. The places that are kept of a row, if padding in front and behind is
+/// left out; with both, its tokens.
 __device__ inline Span tokens_of_row(const Array& mask, int64_t padding, int64_t row,
-                                     bool of_floats, const TokenRule* rule = nullptr) {
+                                     bool of_floats, bool front = true, bool behind = true) {
   const auto length = static_cast<int>(mask.size[1]);
   int tokens = 0, first = length, end = 0;
   for (int s = static_cast<int>(threadIdx.x % 32); s < length; s += 32) {
@@ -30,9 +30,8 @@ __device__ inline Span tokens_of_row(const Array& mask, int64_t padding, int64_t
     first = min(first, __shfl_xor_sync(~0u, first, offset));
     end = max(end, __shfl_xor_sync(~0u, end, offset));
   }
-  bool whole = tokens == 0 || tokens != end - first;
-  if (rule != nullptr)
-    whole = whole || (first > 0 && !rule->front) || (end < length && !rule->behind);
+  const bool whole =
+      tokens == 0 || tokens != end - first || (first > 0 && !front) || (end < length && !behind);
   return whole ? Span{0, length} : Span{first, tokens};
 }
 
