@@ -113,6 +113,7 @@ class Evaluator {
     for (ir::ValueId id : options_.wanted) result_.values[id] = materialize(id);
     for (size_t i = 0; options_.wanted.empty() && i < graph_.outputs.size(); ++i)
       result_.outputs[graph_.output_names[i]] = materialize(graph_.outputs[i]);
+    for (ir::ValueId id : kept_) result_.values[id] = std::move(live_.at(id));
     return std::move(result_);
   }
 
@@ -200,9 +201,55 @@ class Evaluator {
     return in;
   }
 
+  // Is this use of a computed value of floats its last one?
+  bool is_last_use(ir::ValueId id) const {
+    const auto it = live_.find(id);
+    return it != live_.end() && it->second.is_float() && uses_[id] == 1;
+  }
+  // The same elements in another shape.
+  static bool only_reshapes(OpKind op) {
+    using enum OpKind;
+    return op == kReshape || op == kSqueeze || op == kUnsqueeze || op == kFlatten ||
+           op == kIdentity;
+  }
+  // Operators whose evaluators may write the result into an operand of its shape.
+  static bool may_write_in_place(OpKind op) {
+    using enum OpKind;
+    return op == kAdd || op == kSub || op == kMul || op == kDiv || op == kSqrt || op == kErf ||
+           op == kTanh;
+  }
+  // Makes the result in the memory of the operand that nobody else reads: to fill new memory takes
+  // as long as the operators that this is for. False: nothing was done.
+  bool run_in_place(const ir::Node& node) {
+    const bool moves = only_reshapes(node.op);
+    if ((!moves && !may_write_in_place(node.op)) || node.outputs[0] == ir::kNoValue) return false;
+    const ir::Value& result = graph_.value(node.outputs[0]);
+    if (!is_float(result.dtype)) return false;
+    const Shape shape = concrete(result.shape);
+    for (size_t i = 0; i < (moves ? 1 : node.inputs.size()); ++i) {
+      const ir::ValueId operand = node.inputs[i];
+      if (operand == ir::kNoValue || !is_last_use(operand)) continue;
+      const EvalTensor& x = live_.at(operand);
+      if (moves ? x.elems() != num_elems(shape) : x.shape != shape) continue;
+      std::vector<EvalTensor> out(1);
+      out[0] = std::move(live_.at(operand));
+      out[0].dtype = result.dtype;
+      out[0].shape = shape;
+      if (!moves) {
+        std::vector<const EvalTensor*> in;
+        for (ir::ValueId id : node.inputs) in.push_back(id == operand ? &out[0] : &materialize(id));
+        evaluator(node.op)({node.attrs, in, out, Rounding()});
+      }
+      finish(node, out);
+      return true;
+    }
+    return false;
+  }
+
   void run_node(ir::NodeId id) {
     infer_node(graph_, id);
     const ir::Node& node = graph_.node(id);
+    if (run_in_place(node)) return;
     std::vector<reference::CutTable> cut;
     const std::vector<const EvalTensor*> in = read(node, cut);
     std::vector<EvalTensor> out;
@@ -218,6 +265,9 @@ class Evaluator {
     } catch (const Error& error) {
       GraphContext(graph_, id).fail(error.what());
     }
+    finish(node, out);
+  }
+  void finish(const ir::Node& node, std::vector<EvalTensor>& out) {
     for (size_t i = 0; i < out.size(); ++i) store(node.outputs[i], std::move(out[i]));
     for (ir::ValueId value : node.inputs) {
       if (value != ir::kNoValue) release(value, 1);
@@ -229,8 +279,10 @@ class Evaluator {
     ir::Value& v = graph_.value(id);
     v.shape.assign(tensor.shape.begin(), tensor.shape.end());  // where it depends on data
     const bool named = options_.keep == Keep::kNamed && !v.name.empty();
-    if (named && (options_.names == nullptr || options_.names->contains(v.name)))
-      result_.values[id] = tensor;
+    if (named && (options_.names == nullptr || options_.names->contains(v.name))) {
+      kept_.push_back(id);
+      ++uses_[id];
+    }
     live_[id] = std::move(tensor);
     remember_small(id);
     release(id, 0);
@@ -244,7 +296,8 @@ class Evaluator {
 
   ir::Graph graph_;
   EvaluateOptions options_;
-  std::vector<int64_t> uses_;
+  std::vector<int64_t> uses_;  // that are left, by value
+  std::vector<ir::ValueId> kept_;
   std::map<ir::ValueId, EvalTensor> live_;
   std::map<ir::ValueId, std::shared_ptr<const EvalTensor>> shared_;  // constants of the cache
   Evaluation result_;
