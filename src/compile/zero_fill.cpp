@@ -55,7 +55,8 @@ std::vector<plan::ZeroFilled> zero_fillable(const ir::Graph& imported,
               "mask");
   } else {
     notes.push_back(
-        fmt::format("zero-fill: {} {} 0 at padding behind the tokens of a row ('{}' is {} there)",
+        fmt::format("zero-fill: {} {} 0 at padding ('{}' is {} there), but for rows with padding "
+                    "between tokens or without a token",
                     names, found.size() == 1 ? "is" : "are", found[0].mask, found[0].padding));
   }
   return found;

@@ -24,17 +24,21 @@ bool is_graph_input(const Graph& graph, ValueId value) {
 
 }  // namespace
 
-std::optional<TokenMask> token_mask_of(const Graph& graph, ValueId value) {
-  bool inverted = false;  // so far: true where the input is padding
+std::optional<KeepMask> keep_mask_of(const Graph& graph, ValueId value) {
+  bool inverted = false;         // so far: true where the input is padding
+  std::optional<int64_t> token;  // the only number that is kept
   constexpr int kMostNodes = 16;
   for (int steps = 0; steps < kMostNodes; ++steps) {
     if (is_graph_input(graph, value)) {
       if (rank_of(graph, value) != 2) return std::nullopt;
+      if (token && is_ids(graph, value)) return std::nullopt;
+      if (token) return KeepMask{{value, *token == 0 ? 1 : 0}, false};
       if (inverted && dtype_of(graph, value) != DType::kBool) return std::nullopt;
-      return TokenMask{value, inverted ? 1 : 0};
+      return KeepMask{{value, inverted ? 1 : 0}};
     }
     const Node* n = graph.producer(value);
     if (n == nullptr) return std::nullopt;
+    ValueId next = n->inputs[0];
     switch (n->op) {
       case kReshape:
       case kSqueeze:
@@ -44,7 +48,7 @@ std::optional<TokenMask> token_mask_of(const Graph& graph, ValueId value) {
       case kCast: {
         const DType from = dtype_of(graph, n->inputs[0]), to = dtype_of(graph, value);
         const bool keeps_zero =
-            to == DType::kBool ||
+            (to == DType::kBool && !token) ||
             (!is_float(from) && (is_float(to) || size_bytes(to) >= size_bytes(from)));
         if (!keeps_zero) return std::nullopt;  // some number becomes 0
         break;
@@ -53,22 +57,34 @@ std::optional<TokenMask> token_mask_of(const Graph& graph, ValueId value) {
         inverted = !inverted;
         break;
       case kEqual: {
-        // Not(Equal(ids, c)): the ids c are padding.
+        // Not(Equal(ids, c)): the ids c are padding. Equal(mask, c): the others are.
+        std::optional<double> c;
         for (size_t i : {size_t{0}, size_t{1}}) {
-          const auto c = uniform(graph, n->inputs[i]);
-          const ValueId ids = n->inputs[1 - i];
-          if (!c || !inverted || !is_graph_input(graph, ids) || rank_of(graph, ids) != 2) continue;
-          if (!(std::abs(*c) <= kLargestPadding) || *c != std::trunc(*c)) continue;
-          return TokenMask{ids, static_cast<int64_t>(*c)};
+          if (c) break;
+          c = uniform(graph, n->inputs[i]);
+          next = n->inputs[1 - i];
         }
-        return std::nullopt;
+        if (token || !c || !(std::abs(*c) <= kLargestPadding) || *c != std::trunc(*c))
+          return std::nullopt;
+        const auto number = static_cast<int64_t>(*c);
+        if (inverted) {
+          if (!is_graph_input(graph, next) || rank_of(graph, next) != 2) return std::nullopt;
+          return KeepMask{{next, number}};
+        }
+        token = number;
+        break;
       }
       default:
         return std::nullopt;
     }
-    value = n->inputs[0];
+    value = next;
   }
   return std::nullopt;
+}
+
+std::optional<TokenMask> token_mask_of(const Graph& graph, ValueId value) {
+  const std::optional<KeepMask> keep = keep_mask_of(graph, value);
+  return keep ? std::optional(keep->mask) : std::nullopt;
 }
 
 std::vector<TokenMask> token_masks(const Graph& graph) {

@@ -22,8 +22,15 @@ struct TokenMask {
   }
 };
 
-/// Where `value` (bool, or numbers) is true, or not 0, exactly where an input is not padding. The
-/// elements of both are in the same order.
+/// What hides places: false, or 0, where the mask has padding.
+struct KeepMask {
+  TokenMask mask;
+  bool exact = true;  ///< only there
+};
+/// Of a value (bool, or numbers) whose elements are in the order of an input's. Of `Equal(mask, 1)`
+/// padding is 0, though any other number hides its place, too.
+std::optional<KeepMask> keep_mask_of(const ir::Graph& graph, ir::ValueId value);
+/// Its mask.
 std::optional<TokenMask> token_mask_of(const ir::Graph& graph, ir::ValueId value);
 
 /// Those of the attentions of a raised graph that can be counted, each once: of keep masks, and of

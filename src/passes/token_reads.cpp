@@ -43,14 +43,6 @@ ValueId only_source(const Graph& graph, ValueId value) {
   return open.empty() ? source : kNoValue;
 }
 
-// Is the input also one of ids?
-bool is_ids(const Graph& graph, ValueId input) {
-  return std::ranges::any_of(users_of(graph, input), [&](NodeId user) {
-    const OpKind op = graph.node(user).op;
-    return op == kGather || op == kEmbedNorm;
-  });
-}
-
 // Zeros for every input but the mask; nothing if they have other symbols than the mask.
 std::optional<std::map<std::string, Tensor>> inputs_at(const Graph& graph, const TokenMask& mask,
                                                        int64_t rows, int64_t length) {
@@ -163,6 +155,13 @@ std::optional<double> hides_at(const Graph& graph, ValueId bias, const TokenMask
 }
 
 }  // namespace
+
+bool is_ids(const Graph& graph, ValueId input) {
+  return std::ranges::any_of(users_of(graph, input), [&](NodeId user) {
+    const OpKind op = graph.node(user).op;
+    return op == kGather || op == kEmbedNorm;
+  });
+}
 
 Sides names_tokens(const Graph& graph, ValueId index, const TokenMask& mask) {
   if (only_source(graph, index) != mask.input) return {.front = false, .behind = false};

@@ -5,6 +5,9 @@
 
 namespace vernier::passes {
 
+/// Is the input one of ids, which rows of a table are gathered by?
+bool is_ids(const ir::Graph& graph, ir::ValueId input);
+
 /// Where the padding of a row may lie.
 struct Sides {
   bool front = false;  ///< in front of its tokens, or on both sides

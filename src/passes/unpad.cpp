@@ -629,7 +629,8 @@ class Packer {
     if (bias && bias->by_places == kNoValue) {
       inputs[kBias] = pack_keys(inputs[kBias]);
     } else {
-      inputs[kKeep] = kept_;
+      const auto keep = bias ? std::nullopt : keep_mask_of(graph_, node.inputs[kKeep]);
+      inputs[kKeep] = keep && !keep->exact ? pack_keys(node.inputs[kKeep]) : kept_;
       if (bias) inputs[kBias] = bias->by_places;
       if (bias) attrs.fill = bias->of_mask.fill;
       attrs.bias_in_sequence = node.has_input(kBias);

@@ -47,12 +47,12 @@ Tensor integers(Shape shape, const std::vector<int64_t>& values) {
 }
 
 // Rows of every kind: tokens and padding, tokens only, a hole, padding in front, no token, one.
-void expect_same_at_all_masks(const ir::Graph& before, const ir::Graph& after) {
+void expect_same_at_all_masks(const ir::Graph& before, const ir::Graph& after, int64_t other = 0) {
   auto inputs = random_inputs(before, {{"b", 6}, {"s", 4}});
   for (auto& [name, tensor] : inputs) {
     if (name == "mask")
-      tensor = integers({6, 4},
-                        {1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0});
+      tensor = integers(
+          {6, 4}, {1, 1, 1, 0, 1, 1, 1, 1, 1, other, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0});
   }
   const auto a = ops::evaluate(before, inputs), b = ops::evaluate(after, inputs);
   for (const auto& [name, x] : a.outputs) {
@@ -183,6 +183,24 @@ TEST(Unpad, IdsOfWhichOneIsPadding) {
       "%p = Equal(%mask, i64{0}) %m1 = Not(%p) %m = Reshape(%m1) {shape=(b, 1, 1, s), "
       "has_shape=true} ";
   expect_unpads(graph_text(kInputs, kNorm + keep + layer() + "%y = Slice(%r)" + kFirst), 12);
+}
+
+// Where(Cast(1 − mask), F, 1 − mask), as transformers wrote it for years: places of other numbers
+// than 1 are hidden, and those of 0 are left out. A row with tokens may have such a number.
+TEST(Unpad, AMaskThatKeepsOneNumber) {
+  const std::string keep =
+      "%m0 = Reshape(%mask) {shape=(b, 1, 1, s), has_shape=true} %m1 = Cast(%m0) {to=f32} "
+      "%m = Equal(%m1, f32{1}) ";
+  const std::string text = graph_text(kInputs, kNorm + keep + layer() +
+                                                   "%f = Cast(%mask) {to=f32} "
+                                                   "%y = MaskedMean(%r, %f)");
+  expect_unpads(text, 12, kBoth);
+  const auto before = graph_of(text);
+  expect_same_at_all_masks(*before, *unpadded(before), 2);
+  // Ids say nothing of padding so.
+  expect_stays(graph_text(kInputs, "%e = Gather(%o, %mask) {axis=0} %n = LayerNorm(%e, %g) " +
+                                       keep + layer() + "%y = Slice(%r)" + kFirst),
+               "");
 }
 
 // Beyond what a TokenIndex takes: the model builds all the same.
