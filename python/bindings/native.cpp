@@ -14,10 +14,13 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 
 #include "cli/program.h"
+#include "runtime/engine_impl.h"
+#include "runtime/session_impl.h"
 #include "vernier/bisect.h"
 #include "vernier/calibrate.h"
 #include "vernier/compare.h"
@@ -193,6 +196,30 @@ nb::tuple from_dlpack(const nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>& 
   return nb::make_tuple(name_of(array.dtype()), elements);
 }
 
+/// An array in the memory of the engine's GPU, by its name: what DLPack's capsule holds.
+using DeviceArray = nb::ndarray<nb::device::cuda>;
+using NamedDeviceArray = std::pair<std::string, DeviceArray>;
+
+/// Its shape. Throws Error(kInput) unless it is dense, row-major and on GPU 0.
+std::vector<int64_t> dense_shape_of(const char* what, const NamedDeviceArray& named) {
+  const auto& [name, array] = named;
+  const std::vector<int64_t> shape{array.shape_ptr(), array.shape_ptr() + array.ndim()};
+  const std::string place = what + (" '" + name + "': ");
+  if (array.device_id() != 0)
+    throw Error(ErrorCode::kInput, place + "the array is on GPU " +
+                                       std::to_string(array.device_id()) +
+                                       ", and engines run on GPU 0");
+  int64_t step = 1;
+  for (size_t axis = shape.size(); axis-- > 0; step *= shape[axis]) {
+    if (shape[axis] > 1 && array.stride(axis) != step)
+      throw Error(ErrorCode::kInput,
+                  place + "expected a dense array, its axes in order (tensor.contiguous())");
+  }
+  return shape;
+}
+
+DType dtype_of(const DeviceArray& array) { return dtype_of(name_of(array.dtype())); }
+
 NamedTensors tensors_of(const std::vector<NamedElements>& arrays) {
   NamedTensors tensors;
   for (const auto& [name, dtype, elements] : arrays) {
@@ -240,40 +267,37 @@ struct PythonEngine {
 /// One thread's at a time: a second one gets an error, as in C++, until the outputs are copied too.
 class PythonSession {
  public:
-  /// `terms`: of the certificate that is asked for; none: none is.
+  /// `terms`: of the certificate that is asked for; none: none is. `stream`: the handle of a stream
+  /// of the engine's GPU; 0: the session's own.
   PythonSession(const PythonEngine& engine, int threads, const std::string& max_memory,
-                double max_seconds, const std::optional<CertificateTerms>& terms, bool canary)
+                double max_seconds, const std::optional<CertificateTerms>& terms, bool canary,
+                uint64_t stream)
       : session_(engine.engine, {.threads = threads,
+                                 .stream = reinterpret_cast<void*>(stream),
                                  .limits = limits_of(max_memory, max_seconds),
                                  .certificate = terms,
-                                 .canary = canary}) {
+                                 .canary = canary}),
+        has_callers_stream_(stream != 0) {
     if (terms) engine.engine->check_weights();
   }
 
+  /// The handle of the stream that runs are ordered on; 0: the device has none.
+  uint64_t stream() { return reinterpret_cast<uint64_t>(session_.impl().execution.stream); }
+
   /// The outputs, and the message about those that hold NaN or infinity (empty: none does).
   /// Outputs that have a buffer are copied there and are not among the results. `wanted`: names of
-  /// the outputs that are returned; empty: all.
+  /// the outputs that are returned; empty: all. `on_device`: further inputs, on the engine's GPU.
   nb::tuple run(const std::vector<NamedElements>& arrays, const std::vector<NamedBuffer>& buffers,
-                const std::vector<std::string>& wanted) {
+                const std::vector<std::string>& wanted,
+                const std::vector<NamedDeviceArray>& on_device) {
     std::vector<Result> results;
     std::string non_finite;
     {
       const nb::gil_scoped_release unlocked;
-      const std::unique_lock use(in_use_, std::try_to_lock);
-      if (!use) {
-        throw Error(ErrorCode::kInput,
-                    "the session is running in another thread; a session is one thread's at a "
-                    "time: make one per thread from the same engine, whose weights they share");
-      }
-      std::vector<std::vector<int64_t>> shapes;
-      for (const auto& [name, dtype, elements] : arrays) shapes.push_back(shape_of(elements));
-      std::vector<Input> inputs;
-      for (size_t i = 0; i < arrays.size(); ++i) {
-        const auto& [name, dtype, elements] = arrays[i];
-        inputs.push_back({name, dtype_of(dtype), shapes[i], elements.data()});
-      }
+      const std::unique_lock use = take();
+      const Inputs inputs = inputs_of(arrays, on_device);
       std::vector<std::string> names;
-      for (const Output& output : session_.run(inputs)) {
+      for (const Output& output : session_.run(inputs.list)) {
         if (!wanted.empty() && std::ranges::find(wanted, output.name) == wanted.end()) continue;
         const auto buffer = std::ranges::find_if(
             buffers, [&](const NamedBuffer& b) { return std::get<0>(b) == output.name; });
@@ -285,15 +309,90 @@ class PythonSession {
                                   {static_cast<const std::byte*>(output.data), output.bytes}))
           names.emplace_back(output.name);
       }
-      if (!names.empty()) non_finite = verify::explain_non_finite(session_, inputs, names);
+      if (!names.empty()) non_finite = verify::explain_non_finite(session_, inputs.list, names);
     }
     nb::list rows;
     for (Result& result : results) rows.append(to_python(std::move(result)));
     return nb::make_tuple(rows, non_finite);
   }
 
+  /// Writes outputs to buffers on the engine's GPU, and no others. They are complete when this
+  /// returns; on a stream of the caller's, if all inputs are on the GPU too, when the stream is.
+  void run_to_device(const std::vector<NamedElements>& arrays,
+                     const std::vector<NamedDeviceArray>& on_device,
+                     const std::vector<NamedDeviceArray>& buffers) {
+    const nb::gil_scoped_release unlocked;
+    const std::unique_lock use = take();
+    const Inputs inputs = inputs_of(arrays, on_device);
+    session_.check_inputs(inputs.list);
+    std::vector<OutputBuffer> outputs;
+    for (const NamedDeviceArray& buffer : buffers) {
+      check_buffer(buffer, inputs.list);
+      const auto& [name, array] = buffer;
+      outputs.push_back({name, array.data(), array.nbytes(), Memory::kDevice});
+    }
+    if (has_callers_stream_ && arrays.empty())
+      session_.enqueue(inputs.list, outputs);
+    else
+      session_.run(inputs.list, outputs);
+  }
+
  private:
+  struct Inputs {
+    std::vector<std::vector<int64_t>> shapes;
+    std::vector<Input> list;
+  };
+  std::unique_lock<std::mutex> take() {
+    std::unique_lock use(in_use_, std::try_to_lock);
+    if (!use) {
+      throw Error(ErrorCode::kInput,
+                  "the session is running in another thread; a session is one thread's at a "
+                  "time: make one per thread from the same engine, whose weights they share");
+    }
+    return use;
+  }
+  static Inputs inputs_of(const std::vector<NamedElements>& arrays,
+                          const std::vector<NamedDeviceArray>& on_device) {
+    Inputs inputs;
+    for (const auto& [name, dtype, elements] : arrays) inputs.shapes.push_back(shape_of(elements));
+    for (const NamedDeviceArray& array : on_device)
+      inputs.shapes.push_back(dense_shape_of("input", array));
+    size_t at = 0;
+    for (const auto& [name, dtype, elements] : arrays)
+      inputs.list.push_back({name, dtype_of(dtype), inputs.shapes[at++], elements.data()});
+    for (const auto& [name, array] : on_device) {
+      inputs.list.push_back(
+          {name, dtype_of(array), inputs.shapes[at++], array.data(), Memory::kDevice});
+    }
+    return inputs;
+  }
+  // Of inputs that were checked.
+  void check_buffer(const NamedDeviceArray& buffer, const std::vector<Input>& inputs) {
+    const plan::Plan& plan = session_.impl().parts.plan;
+    const std::string& name = buffer.first;
+    const auto at = std::ranges::find(plan.output_names, name) - plan.output_names.begin();
+    const plan::PlanValue& output = plan.value(plan.outputs[static_cast<size_t>(at)]);
+    std::map<std::string, int64_t> sizes;
+    for (const Input& input : inputs) {
+      const auto i = std::ranges::find(plan.input_names, input.name) - plan.input_names.begin();
+      const SymShape& dims = plan.value(plan.inputs[static_cast<size_t>(i)]).shape;
+      for (size_t d = 0; d < dims.size(); ++d)
+        if (const auto symbol = dims[d].as_symbol()) sizes.emplace(*symbol, input.shape[d]);
+    }
+    std::vector<int64_t> expected;
+    for (const Dim& dim : output.shape) expected.push_back(dim.evaluate(sizes));
+    const std::vector<int64_t> shape = dense_shape_of("out: output", buffer);
+    const DType dtype = dtype_of(buffer.second);
+    if (dtype != output.dtype || shape != expected) {
+      throw Error(ErrorCode::kInput, "out: output '" + name + "' is " +
+                                         std::string(vernier::name(output.dtype)) +
+                                         text_of(expected) + ", got an array of " +
+                                         name_of(buffer.second.dtype()) + text_of(shape));
+    }
+  }
+
   Session session_;
+  const bool has_callers_stream_;
   std::mutex in_use_;
 };
 
@@ -482,11 +581,13 @@ NB_MODULE(_native, m) {
       .def_rw("declared", &CertificateTerms::declared);
   nb::class_<PythonSession>(m, "Session")
       .def(nb::init<const PythonEngine&, int, const std::string&, double,
-                    const std::optional<CertificateTerms>&, bool>(),
+                    const std::optional<CertificateTerms>&, bool, uint64_t>(),
            nb::call_guard<nb::gil_scoped_release>(), nb::arg("engine"), nb::arg("threads"),
            nb::arg("max_memory"), nb::arg("max_seconds"), nb::arg("terms").none(),
-           nb::arg("canary"))
-      .def("run", &PythonSession::run);
+           nb::arg("canary"), nb::arg("stream"))
+      .def("run", &PythonSession::run)
+      .def("run_to_device", &PythonSession::run_to_device)
+      .def("stream", &PythonSession::stream);
 
   nb::class_<CompileOptions>(m, "CompileOptions")
       .def(nb::init<>())

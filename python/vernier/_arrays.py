@@ -33,7 +33,8 @@ _TYPES = {
 _NUMPY_NAMES = {ours: numpy for numpy, ours in _TYPES.items()}
 # Types that arrays may hold as bare bits, and those bits' type.
 _BITS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
-_HOST = 1  # DLPack's number of the CPU's memory
+_HOST, _CUDA = 1, 2  # DLPack's numbers of the CPU's memory and of an NVIDIA GPU's
+NamedCapsule = tuple[str, Any]
 
 
 def numpy_name(dtype: str) -> str:
@@ -71,7 +72,8 @@ def _shared(name: str, given: Any) -> tuple[str, Array]:
     device, _ = given.__dlpack_device__()
     if int(device) != _HOST:
         raise Error(f"input '{name}': the array is in the memory of another device (DLPack device "
-                    f"{int(device)}); expected one of the host: .cpu() of a tensor of PyTorch",
+                    f"{int(device)}); expected one of the host (.cpu() of a tensor of PyTorch), or "
+                    "of the GPU that the engine was built for (build with device=\"cuda\")",
                     "input")
     detached = given.detach() if getattr(given, "requires_grad", False) else given
     try:
@@ -83,6 +85,25 @@ def _shared(name: str, given: Any) -> tuple[str, Array]:
         raise Error(f"input '{name}': got an array of {getattr(given, 'dtype', 'a type')}, which no "
                     "engine takes", "input")
     return dtype, elements
+
+
+def is_on_gpu(array: Any) -> bool:
+    """Does the array lie in the memory of an NVIDIA GPU (a CUDA tensor of PyTorch, CuPy, JAX)?"""
+    return hasattr(array, "__dlpack_device__") and int(array.__dlpack_device__()[0]) == _CUDA
+
+
+def capsules(what: str, arrays: Mapping[str, Any], stream: int) -> list[NamedCapsule]:
+    """Arrays on the GPU as DLPack's capsules. What was enqueued for them before is done before what
+    `stream` gets next: DLPack's protocol."""
+    shared = []
+    for name, given in arrays.items():
+        detached = given.detach() if getattr(given, "requires_grad", False) else given
+        try:
+            shared.append((name, detached.__dlpack__(stream=stream)))
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise Error(f"{what} '{name}': cannot share {type(given).__name__} by DLPack: {error}",
+                        "input") from error
+    return shared
 
 
 def _widens(dtype: np.dtype[Any], expected: str) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence, overload
 import numpy as np
 
 from vernier import _native
-from vernier._arrays import Array, from_native, native_buffers, numpy_name, to_native
+from vernier._arrays import (Array, NamedCapsule, NamedElements, capsules, from_native, is_on_gpu,
+                             native_buffers, numpy_name, to_native)
 from vernier._error import Error
 from vernier._spelling import in_python
 from vernier._values import Arrays, Path, count, kind, size_text
@@ -119,15 +120,18 @@ class Session:
     canary      first the inputs that the build recorded are run: an Error of code "check_failed"
                 where the engine answers with other bits than it did then, which says what has
                 changed since.
+    stream      of an engine on a GPU: the CUDA stream that runs are ordered on: an object of PyTorch
+                (torch.cuda.current_stream()), CuPy or with `__cuda_stream__`, or its handle.
+                Without it the session has a stream of its own, and every run waits for its end.
 
-    A pickle or a copy is a new session of the same engine and options.
+    A pickle or a copy is a new session of the same engine and options, with a stream of its own.
     """
 
     def __init__(self, engine: Engine | Path, threads: int = 0, *,
                  max_memory: int | str | None = None, max_seconds: float | None = None,
                  widen: bool = False, require_certificate: bool = False,
                  accept_own_tolerance: bool = False, accept_declared: bool = False,
-                 canary: bool = False) -> None:
+                 canary: bool = False, stream: Any = None) -> None:
         if not isinstance(engine, (Engine, str, os.PathLike)):
             raise Error(f"engine: expected a vernier.Engine or the path of its file, got "
                         f"{kind(engine)}", "input")
@@ -145,8 +149,11 @@ class Session:
         terms = _native.CertificateTerms() if require_certificate else None
         if terms is not None:
             terms.own_tolerance, terms.declared = accept_own_tolerance, accept_declared
+        self._on_gpu = self.engine.device != "cpu"
+        if stream is not None and not self._on_gpu:
+            raise Error("stream: the engine runs on the CPU, which has no streams", "input")
         self._native = _native.Session(self.engine._native, threads, size_text(max_memory),
-                                       max_seconds or 0.0, terms, canary)
+                                       max_seconds or 0.0, terms, canary, _handle(stream))
 
     @overload
     def run(self, inputs: Arrays | Sequence[Any], /, *, check: bool = False,
@@ -175,6 +182,13 @@ class Session:
 
         out     dense arrays of the right type and shape by output name, which are written and
                 returned in place of new ones.
+
+        An engine on a GPU takes arrays in its memory, too (CUDA tensors of PyTorch, CuPy or JAX, by
+        DLPack), as inputs and as `out`, without a copy to the host. What their maker enqueued
+        before is waited for on the GPU. With an array on the GPU in `out` only the outputs that
+        `out` names are written and returned, and NaN is not looked for. They are complete when
+        run() returns; with `stream` of the session and all inputs on the GPU, run() returns at
+        once, and they are complete in the order of that stream, as PyTorch's own operators are.
 
         NaN or infinity in an output is a RuntimeWarning that names the node where it begins, with
         `check` an Error of code "check_failed". Float outputs are read once for that (about as
@@ -252,9 +266,14 @@ class Session:
             if name not in self.engine._output_names:
                 raise Error(f"out: the engine has no output {name!r}; it has: "
                             f"{', '.join(self.engine._output_names)}", "input")
+        there = {name: array for name, array in inputs.items() if self._on_gpu and is_on_gpu(array)}
+        here = to_native({name: array for name, array in inputs.items() if name not in there},
+                         self.engine._types, widen=self._widen)
+        shared = capsules("input", there, self._native.stream()) if there else []
+        if self._on_gpu and any(map(is_on_gpu, out.values())):
+            return self._run_to_device(here, shared, out, check)
         rows, non_finite = self._native.run(
-            to_native(inputs, self.engine._types, widen=self._widen),
-            native_buffers(out, self.engine._output_types), names)
+            here, native_buffers(out, self.engine._output_types), names, shared)
         non_finite = in_python(non_finite)
         if non_finite and (check or self._certified):
             raise Error(non_finite, "check_failed")
@@ -262,11 +281,37 @@ class Session:
             warnings.warn(non_finite, RuntimeWarning, stacklevel=3)
         return from_native(rows) | dict(out)
 
+    def _run_to_device(self, here: list[NamedElements], there: list[NamedCapsule],
+                       out: Mapping[str, Any], check: bool) -> dict[str, Any]:
+        for name, array in out.items():
+            if not is_on_gpu(array):
+                raise Error(f"out: output '{name}': expected an array on the GPU, as the others are",
+                            "input")
+        if check or self._certified:
+            raise Error("out: outputs in the memory of the GPU are not looked at for NaN, which "
+                        f"{'check' if check else 'require_certificate'} asks for; take them on the "
+                        "host", "input")
+        self._native.run_to_device(here, there,
+                                   capsules("out: output", out, self._native.stream()))
+        return dict(out)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _session_again, (self.engine, self._options)
 
     def __repr__(self) -> str:
         return f"<vernier.Session of {self.engine!r}>"
+
+
+def _handle(stream: Any) -> int:
+    """A CUDA stream's handle; 0: none was given."""
+    if stream is None:
+        return 0
+    protocol = getattr(stream, "__cuda_stream__", None)
+    handle = protocol()[1] if callable(protocol) else getattr(
+        stream, "cuda_stream", getattr(stream, "ptr", stream))
+    if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
+        raise Error(f"stream: expected a CUDA stream or its handle, got {kind(stream)}", "input")
+    return handle or 1  # the default stream has the handle 0, and is named by 1
 
 
 def _session_again(engine: Engine, options: dict[str, Any]) -> Session:

@@ -5,6 +5,8 @@ import numpy.typing as npt
 
 version: str
 Array = npt.NDArray[Any]
+#: A name and a DLPack capsule of an array on the GPU.
+NamedCapsule = tuple[str, Any]
 NamedElements = tuple[str, str, Array]
 JsonAndText = tuple[str, str]
 Tell = Callable[[str], None] | None
@@ -30,9 +32,12 @@ class CertificateTerms:
 
 class Session:
     def __init__(self, engine: Engine, threads: int, max_memory: str, max_seconds: float,
-                 terms: CertificateTerms | None, canary: bool) -> None: ...
-    def run(self, arrays: list[NamedElements], buffers: list[NamedElements],
-            wanted: list[str]) -> tuple[list[NamedElements], str]: ...
+                 terms: CertificateTerms | None, canary: bool, stream: int) -> None: ...
+    def run(self, arrays: list[NamedElements], buffers: list[NamedElements], wanted: list[str],
+            on_device: list[NamedCapsule]) -> tuple[list[NamedElements], str]: ...
+    def run_to_device(self, arrays: list[NamedElements], on_device: list[NamedCapsule],
+                      buffers: list[NamedCapsule]) -> None: ...
+    def stream(self) -> int: ...
 
 class CompileOptions:
     def __init__(self) -> None: ...
