@@ -102,6 +102,11 @@ class Session {
   /// Throws as run() does where a name, type, shape or size range does not fit; the data is not
   /// read and may be null. For callers that check before they read the arrays.
   void check_inputs(std::span<const Input> inputs);
+  /// The shapes of the outputs, in the engine's order, that run() gives for such inputs: to make
+  /// buffers for it. Throws as check_inputs() does.
+  std::vector<std::vector<int64_t>> output_shapes(std::span<const Input> inputs);
+  /// A GPU's: the cudaStream_t that runs are ordered on; null: the device has none.
+  void* stream() const;
   /// Does the once-per-shape work of run() for these input shapes.
   void prepare(std::span<const InputShape> shapes);
   /// Milliseconds on the device of `runs` runs one after the other, without the copies from and to

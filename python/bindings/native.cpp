@@ -19,8 +19,6 @@
 #include <mutex>
 
 #include "cli/program.h"
-#include "runtime/engine_impl.h"
-#include "runtime/session_impl.h"
 #include "vernier/bisect.h"
 #include "vernier/calibrate.h"
 #include "vernier/compare.h"
@@ -282,7 +280,7 @@ class PythonSession {
   }
 
   /// The handle of the stream that runs are ordered on; 0: the device has none.
-  uint64_t stream() { return reinterpret_cast<uint64_t>(session_.impl().execution.stream); }
+  uint64_t stream() { return reinterpret_cast<uint64_t>(session_.stream()); }
 
   /// The outputs, and the message about those that hold NaN or infinity (empty: none does).
   /// Outputs that have a buffer are copied there and are not among the results. `wanted`: names of
@@ -324,11 +322,13 @@ class PythonSession {
     const nb::gil_scoped_release unlocked;
     const std::unique_lock use = take();
     const Inputs inputs = inputs_of(arrays, on_device);
-    session_.check_inputs(inputs.list);
+    const std::vector<std::vector<int64_t>> shapes = session_.output_shapes(inputs.list);
+    const std::vector<Port> ports = session_.engine().outputs();
     std::vector<OutputBuffer> outputs;
     for (const NamedDeviceArray& buffer : buffers) {
-      check_buffer(buffer, inputs.list);
       const auto& [name, array] = buffer;
+      const auto at = std::ranges::find(ports, name, &Port::name) - ports.begin();
+      check_buffer(buffer, ports.at(static_cast<size_t>(at)), shapes.at(static_cast<size_t>(at)));
       outputs.push_back({name, array.data(), array.nbytes(), Memory::kDevice});
     }
     if (has_callers_stream_ && arrays.empty())
@@ -366,25 +366,11 @@ class PythonSession {
     }
     return inputs;
   }
-  // Of inputs that were checked.
-  void check_buffer(const NamedDeviceArray& buffer, const std::vector<Input>& inputs) {
-    const plan::Plan& plan = session_.impl().parts.plan;
-    const std::string& name = buffer.first;
-    const auto at = std::ranges::find(plan.output_names, name) - plan.output_names.begin();
-    const plan::PlanValue& output = plan.value(plan.outputs[static_cast<size_t>(at)]);
-    std::map<std::string, int64_t> sizes;
-    for (const Input& input : inputs) {
-      const auto i = std::ranges::find(plan.input_names, input.name) - plan.input_names.begin();
-      const SymShape& dims = plan.value(plan.inputs[static_cast<size_t>(i)]).shape;
-      for (size_t d = 0; d < dims.size(); ++d)
-        if (const auto symbol = dims[d].as_symbol()) sizes.emplace(*symbol, input.shape[d]);
-    }
-    std::vector<int64_t> expected;
-    for (const Dim& dim : output.shape) expected.push_back(dim.evaluate(sizes));
+  void check_buffer(const NamedDeviceArray& buffer, const Port& output,
+                    const std::vector<int64_t>& expected) {
     const std::vector<int64_t> shape = dense_shape_of("out: output", buffer);
-    const DType dtype = dtype_of(buffer.second);
-    if (dtype != output.dtype || shape != expected) {
-      throw Error(ErrorCode::kInput, "out: output '" + name + "' is " +
+    if (dtype_of(buffer.second) != output.dtype || shape != expected) {
+      throw Error(ErrorCode::kInput, "out: output '" + output.name + "' is " +
                                          std::string(vernier::name(output.dtype)) +
                                          text_of(expected) + ", got an array of " +
                                          name_of(buffer.second.dtype()) + text_of(shape));

@@ -297,7 +297,7 @@ void PlanEvaluator::read_value(int32_t index, size_t input, Held& held) const {
   held.in[input] = &*live;
 }
 
-PlanEvaluator::Held PlanEvaluator::read(size_t index) const {
+PlanEvaluator::Held PlanEvaluator::read(size_t index, std::vector<LargeTable>* tables) const {
   const plan::Step& step = plan_.steps[index];
   Held held(num_inputs(index));
   const auto exact = [&](size_t i) -> const Tensor* {
@@ -325,6 +325,8 @@ PlanEvaluator::Held PlanEvaluator::read(size_t index) const {
   const auto ids = [&](size_t i) { return held.in[i]; };
   for (reference::CutTable& cut :
        reference::cut_tables(step.op, step.attrs, step.inputs.size(), table, ids)) {
+    if (tables != nullptr)
+      tables->push_back({cut.table_input, cut.ids_input, table(cut.table_input)});
     held.keep(cut.table_input, std::move(cut.table));
     held.keep(cut.ids_input, std::move(cut.ids));
   }
@@ -343,12 +345,25 @@ PlanEvaluator::Held PlanEvaluator::read(size_t index) const {
 }
 
 std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) const {
-  const Held held = read(index);
+  std::vector<LargeTable> tables;
+  const Held held = read(index, &tables);
   std::vector<std::optional<EvalTensor>> inputs(held.in.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (held.in[i]) inputs[i] = *held.in[i];
   }
+  for (const LargeTable& large : tables) {
+    Held ids(held.in.size());
+    read_value(plan_.steps[index].inputs[large.ids], large.ids, ids);
+    inputs[large.table].reset();
+    inputs[large.ids] = *ids.in[large.ids];
+  }
   return inputs;
+}
+
+std::vector<PlanEvaluator::LargeTable> PlanEvaluator::large_tables(size_t index) const {
+  std::vector<LargeTable> tables;
+  read(index, &tables);
+  return tables;
 }
 
 std::vector<size_t> PlanEvaluator::exact_inputs(size_t step) const {

@@ -103,8 +103,17 @@ class PlanEvaluator {
   void set_value(size_t index, EvalTensor value) { values_[index] = std::move(value); }
   /// The inputs of a step that set_exact_constant() replaced.
   std::vector<size_t> exact_inputs(size_t step) const;
-  /// What the step reads, by input index; empty: absent. Until release_after(step).
+  /// What the step reads, by input index; empty: absent, or a table of large_tables(). Until
+  /// release_after(step).
   std::vector<std::optional<EvalTensor>> inputs_of(size_t step) const;
+  /// A constant of which the step reads few rows, those of the numbers in input `ids`.
+  struct LargeTable {
+    size_t table = 0, ids = 0;  // inputs
+    const Tensor* contents = nullptr;
+  };
+  /// Tables that are not converted as a whole (reference/cut_tables.h), as this evaluation has
+  /// them.
+  std::vector<LargeTable> large_tables(size_t step) const;
   /// The value of a plan value that is an input, a constant, an output or still live (aliases are
   /// copied).
   EvalTensor value(size_t index) const;
@@ -126,7 +135,8 @@ class PlanEvaluator {
   std::optional<EvalTensor>& slot_of(int32_t value) { return values_[value]; }
   // How many inputs a step has, by index.
   size_t num_inputs(size_t step) const;
-  Held read(size_t step) const;
+  /// `tables`: gets those whose rows were numbered anew.
+  Held read(size_t step, std::vector<LargeTable>* tables = nullptr) const;
   void read_value(int32_t index, size_t input, Held& held) const;
   // A constant's values, in the given memory if it is large enough.
   using Make = std::function<EvalTensor(std::vector<double> memory)>;

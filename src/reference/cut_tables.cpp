@@ -8,10 +8,8 @@
 #include "core/value_rules.h"
 
 namespace vernier::reference {
-namespace {
 
-// Empty where an id is outside the table.
-std::optional<CutTable> cut(const Tensor& table, const EvalTensor& ids) {
+std::optional<CutTable> cut_table(const Tensor& table, const EvalTensor& ids) {
   const int64_t rows = table.shape()[0], width = table.elems() / rows;
   const size_t row_bytes = static_cast<size_t>(width) * size_bytes(table.dtype());
   std::map<int64_t, int64_t> places;  // of the rows that are read
@@ -32,8 +30,6 @@ std::optional<CutTable> cut(const Tensor& table, const EvalTensor& ids) {
   return result;
 }
 
-}  // namespace
-
 std::vector<CutTable> cut_tables(OpKind op, AttrView attrs, size_t num_inputs,
                                  const std::function<const Tensor*(size_t)>& table,
                                  const std::function<const EvalTensor*(size_t)>& ids) {
@@ -48,7 +44,7 @@ std::vector<CutTable> cut_tables(OpKind op, AttrView attrs, size_t num_inputs,
     if (!whole || !read || !is_float(whole->dtype()) || whole->rank() == 0 ||
         whole->elems() < kLargeElems)
       continue;
-    if (auto small = cut(*whole, *read)) {
+    if (auto small = cut_table(*whole, *read)) {
       small->table_input = t;
       small->ids_input = i;
       tables.push_back(std::move(*small));

@@ -1,6 +1,7 @@
 // Large tables of which an operator reads few rows: only those are converted to FP64.
 #pragma once
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/attr_codec.h"
@@ -22,5 +23,8 @@ struct CutTable {
 std::vector<CutTable> cut_tables(OpKind op, AttrView attrs, size_t num_inputs,
                                  const std::function<const Tensor*(size_t input)>& table,
                                  const std::function<const EvalTensor*(size_t input)>& ids);
+
+/// One table [rows, …], cut to the rows that `ids` name; empty if one is outside of it.
+std::optional<CutTable> cut_table(const Tensor& table, const EvalTensor& ids);
 
 }  // namespace vernier::reference

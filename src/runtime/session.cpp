@@ -2,7 +2,9 @@
 #include "vernier/session.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "runtime/canary.h"
@@ -303,6 +305,24 @@ double Session::device_milliseconds(std::span<const Input> inputs, int runs) {
 }
 void Session::check_inputs(std::span<const Input> inputs) { impl_->check_inputs(inputs); }
 void Session::prepare(std::span<const InputShape> shapes) { impl_->prepare(shapes); }
+std::vector<std::vector<int64_t>> Session::output_shapes(std::span<const Input> inputs) {
+  check_inputs(inputs);
+  const plan::Plan& plan = impl_->parts.plan;
+  std::map<std::string, int64_t> sizes;
+  for (const Input& input : inputs) {
+    const auto at = std::ranges::find(plan.input_names, input.name) - plan.input_names.begin();
+    const SymShape& dims = plan.value(plan.inputs[static_cast<size_t>(at)]).shape;
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (const auto symbol = dims[d].as_symbol()) sizes.emplace(*symbol, input.shape[d]);
+  }
+  std::vector<std::vector<int64_t>> shapes;
+  for (const int32_t output : plan.outputs) {
+    std::vector<int64_t>& shape = shapes.emplace_back();
+    for (const Dim& dim : plan.value(output).shape) shape.push_back(dim.evaluate(sizes));
+  }
+  return shapes;
+}
+void* Session::stream() const { return impl_->execution.stream; }
 size_t Session::arena_bytes() const { return impl_->arena_bytes(); }
 
 }  // namespace vernier

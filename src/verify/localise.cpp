@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "core/evaluator.h"
 #include "evaluate/plan_evaluator.h"
 #include "evaluate/ranges.h"
+#include "reference/cut_tables.h"
 #include "runtime/engine_impl.h"
 #include "verify/metrics.h"
 #include "verify/non_finite.h"
@@ -23,6 +26,7 @@ using namespace evaluate;  // NOLINT(google-build-using-namespace): its words ar
 namespace {
 
 using Inputs = std::vector<std::optional<EvalTensor>>;
+using Tables = std::vector<PlanEvaluator::LargeTable>;
 
 // A sum of squares and how many terms it has.
 struct Power {
@@ -90,9 +94,16 @@ class Follower final : public RunObserver {
   using Changes = std::map<size_t, Changed>;  // by the plan value that holds the memory
   Changes changed_inputs(const plan::Step& step, const backend::LaunchCall& call,
                          const Inputs& f_inputs) const;
-  Changed rounded_weights(int32_t step, const backend::LaunchCall& call) const;
+  // Of a large table the slot alone.
+  Changed rounded_weights(int32_t step, const backend::LaunchCall& call,
+                          const Tables& tables) const;
+  // What a step reads in F.
+  struct Read {
+    Inputs inputs;
+    Tables tables;
+  };
   std::vector<EvalTensor> evaluate(const plan::Step& step, const backend::LaunchCall& call,
-                                   const Inputs& inputs,
+                                   const Read& read,
                                    const std::vector<const Changed*>& changes) const;
   // One step in FP64 on F's inputs, some of them replaced by E's.
   struct Evaluations {
@@ -100,9 +111,8 @@ class Follower final : public RunObserver {
     std::vector<EvalTensor> on_weights;  // empty where E's are F's
     std::map<size_t, std::vector<EvalTensor>> alone;
   };
-  Evaluations evaluations(const plan::Step& step, const backend::LaunchCall& call,
-                          const Inputs& f_inputs, const Changes& changed,
-                          const Changed& weights) const;
+  Evaluations evaluations(const plan::Step& step, const backend::LaunchCall& call, const Read& read,
+                          const Changes& changed, const Changed& weights) const;
   void judge_outputs(StepError& row, const backend::LaunchCall& call, const Evaluations& made);
 
   const plan::Plan& plan_;
@@ -137,11 +147,16 @@ Follower::Changes Follower::changed_inputs(const plan::Step& step, const backend
 }
 
 // The constants that F has as the model holds them, as the engine holds them.
-Follower::Changed Follower::rounded_weights(int32_t index, const backend::LaunchCall& call) const {
+Follower::Changed Follower::rounded_weights(int32_t index, const backend::LaunchCall& call,
+                                            const Tables& tables) const {
   const plan::Step& step = plan_.step(index);
   Changed weights;
   weights.slots = f_.exact_inputs(static_cast<size_t>(index));
   for (size_t slot : weights.slots) {
+    if (std::ranges::find(tables, slot, &PlanEvaluator::LargeTable::table) != tables.end()) {
+      weights.values.emplace_back();
+      continue;
+    }
     const auto packed =
         std::ranges::find(step.packed, static_cast<int32_t>(slot), &plan::PackedInput::input);
     weights.values.push_back(packed != step.packed.end()
@@ -153,13 +168,29 @@ Follower::Changed Follower::rounded_weights(int32_t index, const backend::Launch
 
 // The step in FP64 on F's inputs with some of them replaced by E's.
 std::vector<EvalTensor> Follower::evaluate(const plan::Step& step, const backend::LaunchCall& call,
-                                           const Inputs& inputs,
+                                           const Read& read,
                                            const std::vector<const Changed*>& changes) const {
   std::vector<const EvalTensor*> in;
-  for (const auto& t : inputs) in.push_back(t ? &*t : nullptr);
+  for (const auto& t : read.inputs) in.push_back(t ? &*t : nullptr);
+  std::set<size_t> of_engine;
   for (const Changed* change : changes) {
-    for (size_t i = 0; i < change->slots.size(); ++i) in[change->slots[i]] = &change->values[i];
+    for (size_t i = 0; i < change->slots.size(); ++i) {
+      in[change->slots[i]] = &change->values[i];
+      of_engine.insert(change->slots[i]);
+    }
   }
+  // The rows of a table are numbered by the ids of this evaluation.
+  std::deque<reference::CutTable> cuts;
+  for (const PlanEvaluator::LargeTable& large : read.tables) {
+    const Tensor& table = of_engine.contains(large.table)
+                              ? plan_.blob_of(plan_.value(step.inputs[large.table])).bytes
+                              : *large.contents;
+    auto cut = reference::cut_table(table, *in[large.ids]);
+    VERNIER_ASSERT(cut.has_value(), step.name);  // the engine has read these rows
+    cuts.push_back(std::move(*cut));
+    in[large.table] = &cuts.back().table;
+  }
+  for (size_t i = 0; i < cuts.size(); ++i) in[read.tables[i].ids] = &cuts[i].ids;
   std::vector<EvalTensor> out;
   for (const backend::TensorArg& arg : call.out) {
     if (!arg.data)
@@ -173,21 +204,21 @@ std::vector<EvalTensor> Follower::evaluate(const plan::Step& step, const backend
 
 // What the step makes of E's inputs, of each of them alone, of E's weights, and of all that.
 Follower::Evaluations Follower::evaluations(const plan::Step& step, const backend::LaunchCall& call,
-                                            const Inputs& f_inputs, const Changes& changed,
+                                            const Read& read, const Changes& changed,
                                             const Changed& weights) const {
   std::vector<const Changed*> all;
   for (const auto& [base, one] : changed) all.push_back(&one);
   Evaluations made;
-  made.on_inputs = evaluate(step, call, f_inputs, all);
+  made.on_inputs = evaluate(step, call, read, all);
   for (const auto& [base, one] : changed)
-    made.alone[base] = changed.size() > 1 ? evaluate(step, call, f_inputs, {&one}) : made.on_inputs;
+    made.alone[base] = changed.size() > 1 ? evaluate(step, call, read, {&one}) : made.on_inputs;
   if (weights.slots.empty()) {
     made.on_own = made.on_inputs;
     return made;
   }
-  made.on_weights = evaluate(step, call, f_inputs, {&weights});
+  made.on_weights = evaluate(step, call, read, {&weights});
   all.push_back(&weights);
-  made.on_own = evaluate(step, call, f_inputs, all);
+  made.on_own = evaluate(step, call, read, all);
   return made;
 }
 
@@ -227,15 +258,16 @@ void Follower::after_step(int32_t index, const backend::LaunchCall& call) {
   const plan::Step& step = plan_.step(index);
   PointPeaks peaks{};
   f_.evaluate_step(static_cast<size_t>(index), &peaks);
-  const Inputs f_inputs = f_.inputs_of(static_cast<size_t>(index));
-  const Changes changed = changed_inputs(step, call, f_inputs);
+  const Read read{f_.inputs_of(static_cast<size_t>(index)),
+                  f_.large_tables(static_cast<size_t>(index))};
+  const Changes changed = changed_inputs(step, call, read.inputs);
   StepError row;
   row.step = index;
   row.name = step.name;
   row.kernel = step.kernel;
   debts_.emplace_back();
   judge_outputs(row, call,
-                evaluations(step, call, f_inputs, changed, rounded_weights(index, call)));
+                evaluations(step, call, read, changed, rounded_weights(index, call, read.tables)));
   double input_error = 0;  // relative, of the worst input
   for (const auto& [base, one] : changed) {
     if (one.reference.squares > 0)

@@ -353,13 +353,13 @@ std::string relative_bias_bytes(RelativeBias spelling) {
   return model.bytes();
 }
 
-std::string last_token_bytes(LastToken spelling) {
+std::string last_token_bytes(LastToken spelling, int64_t vocabulary) {
   ModelBuilder model(17);
   model.input("input_ids", kInt64, {"batch", "seq"});
   model.input("attention_mask", kInt64, {"batch", "seq"});
   Writer w(model);
   w.in("/embeddings");
-  Name x = w.layer_norm(w.op("Gather", {w.weight({kVocabulary, kHidden}, 1), "input_ids"}));
+  Name x = w.layer_norm(w.op("Gather", {w.weight({vocabulary, kHidden}, 1), "input_ids"}));
   w.in("/model");
   const Name at = w.range(w.size("input_ids", 1));
   const Name later = w.op("Greater", {w.unsqueeze(at, 0), w.unsqueeze(at, 1)});  // [s, s]

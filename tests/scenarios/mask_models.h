@@ -39,7 +39,7 @@ enum class LastToken : uint8_t {
   kGather,    ///< torch.gather(x, 1, place [b, 1, hidden])
   kLastPlace  ///< x[:, -1]
 };
-std::string last_token_bytes(LastToken spelling);
+std::string last_token_bytes(LastToken spelling, int64_t vocabulary = 40);
 
 /// How a padding mask over [batch, keys] hides scores.
 enum class Spelling : uint8_t {

@@ -293,6 +293,27 @@ TEST(UnpaddedInFront, BitsAreThoseOfRowsWithoutPadding) {
   }
 }
 
+// A table of which few rows are converted, read by ids that a step packs, in types that round it:
+// each evaluation of localise numbers its rows by the ids that it takes.
+TEST(LocaliseOfTokens, FollowsALargeTable) {
+  const std::string bytes = last_token_bytes(LastToken::kLastPlace, 40000);
+  const auto model = onnx::import_model_bytes(std::as_bytes(std::span(bytes)), {});
+  const plan::Plan plan = plan_of(*model, {.mode = "fp16"});
+  ASSERT_TRUE(counts_tokens(plan));
+  Request request;
+  request.threads = 2;
+  request.batches = {4};
+  request.lengths = {9};
+  request.localise = true;
+  const Report report = verify_engine(engine_of(plan), *model, request);
+  EXPECT_EQ(report.verdict, Verdict::kPass) << to_text(report);
+  ASSERT_TRUE(report.localisation.has_value());
+  for (const StepError& step : report.localisation->steps) {
+    EXPECT_LT(step.weights_rms, 0.01 * (step.reference_rms + 1)) << step.name;
+    EXPECT_LT(step.local_rms, 0.01 * (step.reference_rms + 1)) << step.name;
+  }
+}
+
 // ---- outputs that are 0 at padding
 
 class ZeroFilled : public ::testing::TestWithParam<UnpadCase> {};
