@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Packs python/vernier and its extension module into a wheel: a zip with three text files.
 
-Usage: make_wheel.py VERSION MODULE.so FOLDER    (cmake target `wheel`, ./dev wheel)
+Usage: make_wheel.py VERSION MODULE.so FOLDER [NAME]    (cmake target `wheel`, ./dev wheel)
+NAME is what pip installs: vernier, or vernier-cuda13, which brings cuBLAS from NVIDIA's package.
 Run by the Python that the module was built for. Older wheels in FOLDER are removed. Equal files
 give equal bytes. Format: https://packaging.python.org/specifications/binary-distribution-format
 """
@@ -14,13 +15,14 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 METADATA = """Metadata-Version: 2.1
-Name: vernier
+Name: {name}
 Version: {version}
 Summary: Compiles Transformer models from ONNX into engines and proves their precision
 License: Apache-2.0
 Requires-Python: >=3.10
 Requires-Dist: numpy
-"""
+{requires}"""
+REQUIRES = {"vernier": "", "vernier-cuda13": "Requires-Dist: nvidia-cublas >=13,<14\n"}
 WHEEL = """Wheel-Version: 1.0
 Generator: make_wheel.py
 Root-Is-Purelib: false
@@ -36,16 +38,17 @@ def tag(module):
     return f"{python}-{abi}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
 
-def contents(version, module):
+def contents(name, version, module):
     """The wheel's files as (name, bytes), all but RECORD."""
     package = ROOT / "python" / "vernier"
     files = [(f"vernier/{path.name}", path.read_bytes())
              for path in sorted(package.iterdir()) if path.suffix in (".py", ".pyi", ".typed")]
     files.append((f"vernier/{module.name}", module.read_bytes()))
-    info = f"vernier-{version}.dist-info"
+    info = f"{name.replace('-', '_')}-{version}.dist-info"
     files.append((f"{info}/entry_points.txt", b"[console_scripts]\nvernier = vernier.__main__:main\n"))
     files.append((f"{info}/LICENSE", (ROOT / "LICENSE").read_bytes()))
-    files.append((f"{info}/METADATA", METADATA.format(version=version).encode()))
+    files.append((f"{info}/METADATA", METADATA.format(
+        name=name, version=version, requires=REQUIRES[name]).encode()))
     files.append((f"{info}/WHEEL", WHEEL.format(tag=tag(module)).encode()))
     return files
 
@@ -60,17 +63,19 @@ def record(files, name):
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) not in (4, 5) or sys.argv[4:] and sys.argv[4] not in REQUIRES:
         print(__doc__, file=sys.stderr)
         return 2
     version, module, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-    files = contents(version, module)
-    name = f"vernier-{version}.dist-info/RECORD"
-    files.append((name, record(files, name)))
+    name = sys.argv[4] if sys.argv[4:] else "vernier"
+    files = contents(name, version, module)
+    in_files = name.replace("-", "_")
+    listed = f"{in_files}-{version}.dist-info/RECORD"
+    files.append((listed, record(files, listed)))
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("vernier-*.whl"):
+    for old in folder.glob(f"{in_files}-*.whl"):
         old.unlink()
-    wheel = folder / f"vernier-{version}-{tag(module)}.whl"
+    wheel = folder / f"{in_files}-{version}-{tag(module)}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in files:
             entry = zipfile.ZipInfo(path, date_time=(1980, 1, 1, 0, 0, 0))

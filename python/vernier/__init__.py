@@ -10,7 +10,15 @@ The words, rules and limits are those of the command line (docs/commands.md, doc
 docs/verification.md). Every failure is a vernier.Error with a `code`. build, run and verify release
 the interpreter's lock.
 """
-from vernier import _native
+try:
+    from vernier import _native
+except ImportError as _error:  # of the wheel vernier-cuda13
+    if "cublasLt" not in str(_error):
+        raise
+    from vernier import _cublas
+
+    _cublas.load(_error)
+    from vernier import _native
 from vernier._build import build, calibrate, export_onnx, extract, import_cache
 from vernier._engine import Engine, Port, Session
 from vernier._error import Error
