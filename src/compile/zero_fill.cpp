@@ -55,8 +55,8 @@ std::vector<plan::ZeroFilled> zero_fillable(const ir::Graph& imported,
               "mask");
   } else {
     notes.push_back(
-        fmt::format("zero-fill: {} {} 0 at padding ('{}' is {} there), but for rows with padding "
-                    "between tokens or without a token",
+        fmt::format("zero-fill: {} {} 0 at padding ('{}' is {} there), except in rows with padding "
+                    "between tokens or with no tokens",
                     names, found.size() == 1 ? "is" : "are", found[0].mask, found[0].padding));
   }
   return found;

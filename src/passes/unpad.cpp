@@ -426,8 +426,8 @@ class Packer {
     if (packed < masked_ && !why_not_.empty()) text += ": " + why_not_;
     if (packed > 0 && sides_.front)
       text += sides_.behind
-                  ? "; also where padding lies in front, with bits that do not depend on it"
-                  : "; where padding lies in front of them, with bits that do not depend on it";
+                  ? "; left padding is skipped too, and its amount does not change any bits"
+                  : "; only left padding is skipped, and its amount does not change any bits";
     graph_.notes.push_back(std::move(text));
   }
 

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
     if (threadIdx.x == 0) begin = kept.first;
   }
   __syncthreads();
-  const int64_t first = begin;  // of no use in the block behind the rows, which has no tokens
+  const int64_t first = begin;  // unused in the last block, which has no row
   for (int64_t t = threadIdx.x; t < tokens; t += kThreads) {
     put(args.rows, start + t, row * length + first + t);
     put(args.positions, start + t, first + t);
