@@ -1,5 +1,6 @@
 // Dim: an integer expression over named symbols (+ − × floordiv mod min max), kept canonical, so
-// that equality of expressions is equality of values. Symbols stand for input sizes and are >= 1.
+// that equality of expressions is equality of values. Symbols stand for input sizes and are >= 1; a
+// size that depends on data, which may be 0, is a symbol less 1.
 #pragma once
 #include <cstdint>
 #include <functional>

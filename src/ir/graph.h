@@ -124,7 +124,9 @@ class Graph {
   /// True after precision is decided: results have the storage type of their node's request, and
   /// operands of one node may have different float types.
   bool typed = false;
-  std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
+  /// Symbols that only the data says (InferContext::fresh_size), and the largest that each can be,
+  /// where that is known. Such a size is its symbol less 1.
+  std::map<std::string, std::optional<Dim>> data_sizes;
   std::vector<TokenCount> token_counts;
   std::vector<std::string> notes;  ///< what passes want the reader of a build to know
   std::map<std::string, Int8Operands> int8_operands;  ///< by the key of the product's ONNX node

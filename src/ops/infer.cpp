@@ -185,6 +185,12 @@ Dim GraphContext::unify(const Dim& first, const Dim& second) {
   const Dim b = second.substitute(graph_.symbol_substitutions);
   if (a == b) return a;
   if (equal(a, b) == false) fail("sizes " + a.str() + " and " + b.str() + " differ");
+  const bool a_is_data = depends_on_data(graph_, a), b_is_data = depends_on_data(graph_, b);
+  if (a_is_data || b_is_data) {
+    add_guard(graph_, a, b, display_name(node(), id_));
+    if (a_is_data != b_is_data) return a_is_data ? b : a;
+    return a.str().size() <= b.str().size() ? a : b;
+  }
   const auto sa = a.as_symbol(), sb = b.as_symbol();
   if (sa && sb) {
     const auto rank_a = std::pair(input_position(graph_, *sa), *sa);
@@ -221,11 +227,12 @@ void GraphContext::require_at_most(const Dim& small, const Dim& large) {
   if (!known) add_guard(graph_, min(a, b), a, display_name(node(), id_));
 }
 
-Dim GraphContext::fresh_symbol(const std::string& hint, const Dim& upper) {
+Dim GraphContext::fresh_size(const std::string& hint, const std::optional<Dim>& upper) {
   // Named after the node, so that repeated inference gives the same symbol.
   const std::string name = hint + "." + std::to_string(id_);
-  graph_.symbol_bounds[name] = upper;
-  return Dim::symbol(name);
+  std::optional<Dim>& bound = graph_.data_sizes[name];
+  if (upper) bound = upper->substitute(graph_.symbol_substitutions) + Dim(1);
+  return (Dim::symbol(name) - Dim(1)).substitute(graph_.symbol_substitutions);
 }
 
 Error GraphContext::refusal(const std::string& what) const {
@@ -252,6 +259,12 @@ void infer_graph(ir::Graph& graph) {
     apply_substitutions(graph);
   }
   apply_substitutions(graph);
+}
+
+bool depends_on_data(const ir::Graph& graph, const Dim& size) {
+  if (graph.data_sizes.empty()) return false;
+  return std::ranges::any_of(
+      size.symbols(), [&](const std::string& symbol) { return graph.data_sizes.contains(symbol); });
 }
 
 ir::ValueId emit(ir::Graph& graph, OpKind op, std::vector<ir::ValueId> inputs, AttrBytes attrs,
@@ -283,7 +296,9 @@ void apply_substitutions(ir::Graph& graph) {
     }
     for (ir::NodeId id : graph.order())
       substitute_attrs(graph.node(id).op, graph.node(id).attrs, map);
-    for (auto& [name, upper] : graph.symbol_bounds) upper = upper.substitute(map);
+    for (auto& [name, upper] : graph.data_sizes) {
+      if (upper) upper = upper->substitute(map);
+    }
   }
   std::vector<ir::Guard> guards = std::move(graph.guards);
   graph.guards.clear();

@@ -12,8 +12,8 @@
 namespace vernier::ops {
 
 /// A rule's view of one node of a graph. A plain symbol that must equal another size is substituted
-/// by it everywhere (Graph::symbol_substitutions); a size that depends on data is bounded in
-/// Graph::symbol_bounds.
+/// by it everywhere (Graph::symbol_substitutions), unless one of the two depends on data: these
+/// sizes are in Graph::data_sizes.
 class GraphContext final : public rules::InferContext {
  public:
   GraphContext(ir::Graph& graph, ir::NodeId node) : graph_(graph), id_(node) {}
@@ -33,7 +33,7 @@ class GraphContext final : public rules::InferContext {
   Dim unify(const Dim& a, const Dim& b) override;
   void require_equal(const Dim& lhs, const Dim& rhs) override;
   void require_at_most(const Dim& small, const Dim& large) override;
-  Dim fresh_symbol(const std::string& hint, const Dim& upper) override;
+  Dim fresh_size(const std::string& hint, const std::optional<Dim>& upper) override;
   Error refusal(const std::string& what) const override;
 
  private:
@@ -49,6 +49,9 @@ void infer_node(ir::Graph& graph, ir::NodeId node);
 
 /// Infers every node in order and applies substitutions, until no symbol is unified any more.
 void infer_graph(ir::Graph& graph);
+
+/// Does the size depend on data (Graph::data_sizes)?
+bool depends_on_data(const ir::Graph& graph, const Dim& size);
 
 /// Adds a node, infers it at once, and returns its first output. `origins` come from the nodes it
 /// replaces.

@@ -52,15 +52,17 @@ class InferContext {
   virtual void set_values(size_t i, std::vector<Dim> values) = 0;
 
   /// Both sizes must be equal: the returned Dim stands for both. A plain symbol may be substituted
-  /// by the other side, anything else becomes a guard. Throws if the two are provably different.
+  /// by the other side, anything else becomes a guard. A size that only the data says is always a
+  /// guard, and the other one is returned. Throws if the two are provably different.
   virtual Dim unify(const Dim& a, const Dim& b) = 0;
   /// Requires lhs == rhs at run time: a guard unless provable. Throws if provably false.
   virtual void require_equal(const Dim& lhs, const Dim& rhs) = 0;
   /// Requires small <= large at run time: a guard unless provable. Throws if provably false.
   virtual void require_at_most(const Dim& small, const Dim& large) = 0;
-  /// The symbol for a size that depends on data, bounded above by `upper`. The same node gets the
-  /// same symbol each time.
-  virtual Dim fresh_symbol(const std::string& hint, const Dim& upper) = 0;
+  /// A size that only the data says, at least 0 and at most `upper` where that is known. The same
+  /// node gets the same size for the same hint each time. It is a symbol less 1, since symbols are
+  /// at least 1.
+  virtual Dim fresh_size(const std::string& hint, const std::optional<Dim>& upper) = 0;
   /// The error that names the node: "node 'x' (Op): <what>".
   virtual Error refusal(const std::string& what) const = 0;
   [[noreturn]] void fail(const std::string& what) const { throw Refusal(refusal(what)); }

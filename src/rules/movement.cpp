@@ -402,7 +402,7 @@ void infer_non_zero(InferContext& context) {
     }
     count = found;
   }
-  const Dim size = count ? *count : context.fresh_symbol("nonzero", product(context.shape(0)));
+  const Dim size = count ? *count : context.fresh_size("nonzero", product(context.shape(0)));
   context.set_output(0, DType::kI64, {rank, size});
 }
 

@@ -175,7 +175,7 @@ class StepContext final : public rules::InferContext {
     if (proven == false) fail("needs " + small.str() + " <= " + large.str());
     if (!proven) hold(min(small, large), small);
   }
-  Dim fresh_symbol(const std::string&, const Dim&) override {
+  Dim fresh_size(const std::string&, const std::optional<Dim>&) override {
     fail("the size of its output depends on values, which no kernel supports");
   }
   Error refusal(const std::string& what) const override { return refused(step_, what); }

@@ -207,8 +207,26 @@ TEST(Infer, InferringAgainChangesNothing) {
   const std::string before = str(graph.value(graph.node(found).outputs[0]).shape);
   infer_graph(graph);
   EXPECT_EQ(str(graph.value(graph.node(found).outputs[0]).shape), before);
-  EXPECT_EQ(graph.symbol_bounds.size(), 1u);
-  EXPECT_EQ(graph.symbol_bounds.begin()->second.str(), "batch*seq");
+  ASSERT_EQ(graph.data_sizes.size(), 1u);
+  EXPECT_EQ(graph.data_sizes.begin()->second->str(), "batch*seq + 1");
+}
+
+TEST(Infer, SizesOfDataAreNeverReplaced) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF32, {kBatch});
+  const auto y = graph.add_input("y", DType::kF32, {Dim::symbol("kept")});
+  const auto found = emit(graph, OpKind::kNonZero, {x}, NoAttrs{}, {});
+  const auto rows = emit(graph, OpKind::kSqueeze, {found}, AxesAttrs{{0}}, {});
+  const auto numbers = emit(graph, OpKind::kCast, {rows}, CastAttrs{}, {});
+  const auto sum = emit(graph, OpKind::kAdd, {numbers, y}, NoAttrs{}, {});
+  infer_graph(graph);
+  EXPECT_TRUE(graph.symbol_substitutions.empty());
+  EXPECT_EQ(str(graph.value(sum).shape), "[kept]");  // the side that the inputs know
+  ASSERT_EQ(graph.guards.size(), 1u);
+  EXPECT_EQ(graph.guards[0].rhs.str(), "kept");
+  EXPECT_TRUE(depends_on_data(graph, graph.guards[0].lhs));
+  EXPECT_FALSE(depends_on_data(graph, graph.guards[0].rhs));
+  EXPECT_EQ(graph.value(rows).shape[0].lower_bound(), 0);  // it may be empty
 }
 
 TEST(Infer, ACloneIsIndependent) {
