@@ -37,7 +37,7 @@ Share share_of(const plan::Plan& plan, DType type, const std::set<std::string>& 
   const OpKind op = is_weight_only(type) ? OpKind::kWeightOnlyLinear : OpKind::kQuantizedLinear;
   std::map<std::string, int64_t> largest;
   for (const plan::Symbol& symbol : plan.symbols) largest[symbol.name] = symbol.max;
-  plan.add_token_bounds(largest);
+  plan.add_bounds(largest);
   Share share;
   for (const plan::Step& step : plan.steps) {
     const bool is_asked = step.asked.compute.type == type;

@@ -28,6 +28,10 @@ void fields(V& v, Fields<V, plan::TokenCount> x) {
   v(x.name, x.input, x.padding, x.parts, x.front, x.behind);
 }
 template <class V>
+void fields(V& v, Fields<V, plan::DataSize> x) {
+  v(x.name, x.step, x.output, x.axis, x.at_most);
+}
+template <class V>
 void fields(V& v, Fields<V, plan::PlanValue> x) {
   v(x.name, x.dtype, x.shape, x.kind, x.constant, x.derivation, x.values, x.alias_of,
     x.offset_elems, x.strides, x.first_step, x.last_step);
@@ -94,9 +98,9 @@ void fields(V& v, Fields<V, plan::BuildOptions> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own
-  v(x.model_name, x.producer, x.build, x.device, x.target, x.symbols, x.token_counts, x.guards,
-    x.values, x.steps, x.segments, x.blobs, x.derivations, x.inputs, x.outputs, x.input_names,
-    x.output_names, x.notes);
+  v(x.model_name, x.producer, x.build, x.device, x.target, x.symbols, x.token_counts, x.data_sizes,
+    x.guards, x.values, x.steps, x.segments, x.blobs, x.derivations, x.inputs, x.outputs,
+    x.input_names, x.output_names, x.notes);
 }
 template <class V>
 void fields(V& v, Fields<V, Certificate::Limit> x) {

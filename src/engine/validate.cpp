@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -53,6 +54,7 @@ class Checker {
     for (size_t s = 0; s < plan_.steps.size(); ++s) check_step(s);
     for (size_t i = 0; i < plan_.outputs.size(); ++i) check_output(i);
     check_segments();
+    check_data_sizes();
     check_ledger();
   }
 
@@ -102,21 +104,66 @@ class Checker {
       }
     }
   }
-  // Declared sizes, and the counts that are found in data: whole sizes of what steps write.
+  // Declared sizes, counts of tokens, and the sizes that steps find in data.
   void find_known_symbols() {
     for (const plan::Symbol& s : plan_.symbols) known_.insert(s.name);
-    for (const plan::TokenCount& count : plan_.token_counts) {
-      if (count.name.empty() || !known_.insert(count.name).second)
-        fail("size '" + count.name + "'", "a size needs a name of its own");
+    const auto add = [this](const std::string& name) {
+      if (name.empty() || !known_.insert(name).second)
+        fail("size '" + name + "'", "a size needs a name of its own");
+    };
+    for (const plan::TokenCount& count : plan_.token_counts) add(count.name);
+    for (const plan::DataSize& data : plan_.data_sizes) add(data.name);
+    for (const plan::DataSize& data : plan_.data_sizes) found_at_.emplace(data.name, data.step);
+  }
+  // After values and steps were checked.
+  void check_data_sizes() const {
+    for (const plan::DataSize& data : plan_.data_sizes) {
+      const std::string where = "size '" + data.name + "'";
+      check_index(data.step, plan_.steps.size(), where, "is found at step");
+      const plan::Step& step = plan_.step(data.step);
+      const auto output = static_cast<size_t>(data.output);
+      if (data.output < 0 || !step.has_output(output))
+        fail(where, "is a size of output " + std::to_string(data.output) + ", which is not made");
+      const SymShape& shape = plan_.value(step.outputs[output]).shape;
+      check_index(data.axis, shape.size(), where, "axis");
+      if (!(shape[static_cast<size_t>(data.axis)] == data.size()))
+        fail(where, "is not axis " + std::to_string(data.axis) + " of " + str(shape));
+      if (data.at_most.size() > 1) fail(where, "has several bounds");
+      for (const Dim& d : data.at_most) check_found(d, data.step - 1, where);
+      const auto begins = [&](const plan::Segment& s) { return s.first_step == data.step; };
+      if (std::none_of(plan_.segments.begin() + 1, plan_.segments.end(), begins))
+        fail(where, "is found in the middle of a segment");
     }
-    for (const plan::Step& step : plan_.steps) {
-      if (!(flags(step.op) & kDataDependent)) continue;
-      for (int32_t out : step.outputs) {
-        if (out < 0 || static_cast<size_t>(out) >= plan_.values.size()) continue;
-        for (const Dim& d : plan_.value(out).shape) {
-          if (const auto symbol = d.as_symbol()) known_.insert(*symbol);
-        }
-      }
+    for (const int32_t input : plan_.inputs)
+      for (const Dim& d : plan_.value(input).shape) check_found(d, -1, value_text(input));
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      const auto at = static_cast<int32_t>(s);
+      // The host reads the inputs before it finds the sizes of the outputs.
+      const bool begins = plan_.begins_segment(at);
+      for (int32_t in : plan_.steps[s].inputs)
+        if (in != kNone) check_all_found(in, begins ? at - 1 : at, step_text(s));
+      for (int32_t out : plan_.steps[s].outputs)
+        if (out != kNone) check_all_found(out, at, step_text(s));
+    }
+    const auto last = static_cast<int32_t>(plan_.steps.size());
+    for (int32_t out : plan_.outputs) check_all_found(out, last, "output");
+  }
+  // Is every size of the value found at `step` or before?
+  void check_all_found(int32_t v, int32_t step, const std::string& where) const {
+    if (plan_.data_sizes.empty()) return;
+    const plan::PlanValue& value = plan_.value(v);
+    for (const SymShape* dims : {&value.shape, &value.strides, &value.values})
+      for (const Dim& d : *dims) check_found(d, step, where);
+    check_found(value.offset_elems, step, where);
+    if (value.kind == Kind::kAlias) check_all_found(value.alias_of, step, where);
+  }
+  void check_found(const Dim& dim, int32_t step, const std::string& where) const {
+    check_dim(dim, where);
+    for (const std::string& symbol : dim.symbols()) {
+      const auto found = found_at_.find(symbol);
+      if (found == found_at_.end() || found->second <= step) continue;
+      fail(where, "size expression " + dim.str() + " uses '" + symbol + "' before step " +
+                      std::to_string(found->second) + " finds it");
     }
   }
   void check_dim(const Dim& dim, const std::string& where) const {
@@ -382,6 +429,13 @@ class Checker {
   }
 
   void check_segments() const {
+    if (plan_.segments.empty()) fail("plan", "has no segments");
+    for (size_t i = 1; i < plan_.segments.size(); ++i) {
+      const int32_t first = plan_.segments[i].first_step;
+      if (!plan_.begins_segment(first))
+        fail("plan", "a segment begins at step " + std::to_string(first) +
+                         ", which finds no size in data");
+    }
     int32_t end = 0;
     for (const plan::Segment& segment : plan_.segments) {
       if (segment.first_step != end || segment.end_step < end)
@@ -407,6 +461,7 @@ class Checker {
 
   const plan::Plan& plan_;
   std::set<std::string> known_;
+  std::map<std::string, int32_t> found_at_;  // by size of data: its step
   std::vector<bool> written_;  // by value: has contents when the current step runs
 };
 

@@ -162,7 +162,7 @@ void PlanEvaluator::begin(const std::vector<Tensor>& inputs) {
 
 uint64_t PlanEvaluator::bytes(std::map<std::string, int64_t> symbols) const {
   constexpr uint64_t kElemBytes = 8;
-  plan_.add_token_bounds(symbols);
+  plan_.add_bounds(symbols);
   const auto bytes_of = [&](int32_t index) {
     uint64_t size = kElemBytes;
     for (const Dim& d : plan_.value(index).shape)
@@ -409,6 +409,26 @@ void PlanEvaluator::round_operands(size_t index, Rounding& rounding, Held& held)
   }
 }
 
+// The sizes of its outputs that only data say become known.
+runtime::FoundSizes PlanEvaluator::find_sizes(size_t index, const Held& held) {
+  const plan::Step& step = plan_.steps[index];
+  std::vector<runtime::KnownInput> inputs;
+  for (const EvalTensor* t : held.in) {
+    runtime::KnownInput& input = inputs.emplace_back();
+    if (t != nullptr)
+      input = {t->dtype, t->shape, runtime::says_sizes(step.op, t->shape) ? t : nullptr};
+  }
+  runtime::FoundSizes found = runtime::find_sizes(plan_, step, inputs);
+  runtime::bind_data_sizes(plan_, static_cast<int32_t>(index), found,
+                           [&](size_t i, int64_t size) { symbols_[plan_.data_sizes[i].name] = size; });
+  runtime::check_sizes(plan_, guards_, symbols_);
+  std::vector<Shape> declared;
+  for (int32_t out : step.outputs)
+    declared.push_back(out == plan::kNone ? Shape() : shape_of(plan_.value(out).shape));
+  runtime::check_found_sizes(step, found, declared);
+  return found;
+}
+
 void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   const plan::Step& step = plan_.steps[index];
   options_.watch.check_time([&] {
@@ -417,16 +437,19 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   });
   const bool ideal = options_.evaluation == Evaluation::kIdeal;
   Held held = read(index);
-  std::vector<EvalTensor> out = outputs_of(index);
+  const bool finds = plan_.begins_segment(static_cast<int32_t>(index));
+  runtime::FoundSizes found = finds ? find_sizes(index, held) : runtime::FoundSizes();
+  const bool is_done = !found.results.empty();
+  std::vector<EvalTensor> out = is_done ? std::move(found.results) : outputs_of(index);
   Rounding rounding = ideal ? ideal_rounding(step.op, step.numerics) : Rounding{};
   PointPeaks own_peaks{};
   if (options_.peaks && peaks == nullptr) peaks = &own_peaks;
   rounding.record(peaks);
-  if (ideal) {
+  if (ideal && !is_done) {
     round_operands(index, rounding, held);
     if (!is_simulated(rounding.accumulator())) add_noise(index, out, held);
   }
-  evaluator(step.op)({step.attrs, held.in, out, rounding});
+  if (!is_done) evaluator(step.op)({step.attrs, held.in, out, rounding});
   keep_memory(held);
   // What only moves values has no point of its own; its result is stored all the same.
   if (peaks != nullptr && rounding_points(step.op).empty()) {

@@ -16,10 +16,12 @@
 #include "core/limits.h"
 #include "core/tensor.h"
 #include "plan/plan.h"
+#include "runtime/data_sizes.h"
 
 namespace vernier::evaluate {
 
-/// The sizes of all symbols of `plan` for these input arrays (by Plan::inputs order). The arrays
+/// The sizes of all symbols of `plan` for these input arrays (by Plan::inputs order), but not those
+/// that steps find in data. The arrays
 /// must have been accepted by a Session; a mismatch asserts.
 std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
                                             const std::vector<Tensor>& inputs);
@@ -99,6 +101,8 @@ class PlanEvaluator {
   uint64_t bytes(std::map<std::string, int64_t> symbols) const;
   void evaluate_step(size_t step, PointPeaks* peaks = nullptr);
   void release_after(size_t step);
+  /// The sizes of this evaluation: those that data say are added by the steps that find them.
+  const std::map<std::string, int64_t>& symbols() const { return symbols_; }
   /// What a step just made becomes `value` instead (another run's, to follow it from there).
   void set_value(size_t index, EvalTensor value) { values_[index] = std::move(value); }
   /// The inputs of a step that set_exact_constant() replaced.
@@ -146,6 +150,7 @@ class PlanEvaluator {
   std::vector<EvalTensor> outputs_of(size_t step) const;
   void add_noise(size_t step, const std::vector<EvalTensor>& outputs, Held& held) const;
   Shape shape_of(const SymShape& shape) const;
+  runtime::FoundSizes find_sizes(size_t step, const Held& held);
 
   const plan::Plan& plan_;
   const backend::Backend& backend_;

@@ -34,7 +34,7 @@ double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& siz
 WorkByPlace work_by_place(const plan::Plan& plan, const std::map<std::string, int64_t>& given,
                           double least) {
   std::map<std::string, int64_t> sizes = given;
-  plan.add_token_bounds(sizes);
+  plan.add_bounds(sizes);
   const auto shape_of = [&](int32_t index) {
     Shape shape;
     if (index == plan::kNone) return shape;

@@ -246,7 +246,37 @@ class Evaluator {
     return false;
   }
 
+  // The sizes of its outputs that only data say, before they are numbers.
+  std::vector<SymShape> data_shapes(const ir::Node& node) const {
+    std::vector<SymShape> shapes;
+    if (graph_.data_sizes.empty()) return shapes;
+    for (ir::ValueId out : node.outputs)
+      shapes.push_back(out == ir::kNoValue ? SymShape() : graph_.value(out).shape);
+    return shapes;
+  }
+  // Sizes that `node` found become numbers wherever expressions name them.
+  void bind_data_sizes(const ir::Node& node, const std::vector<SymShape>& before) {
+    bool found = false;
+    for (size_t i = 0; i < before.size(); ++i) {
+      for (size_t axis = 0; axis < before[i].size(); ++axis) {
+        const auto symbol = (before[i][axis] + 1).as_symbol();
+        if (!symbol || !graph_.data_sizes.contains(*symbol)) continue;
+        const SymShape& now = graph_.value(node.outputs[i]).shape;
+        const int64_t size = now.at(axis).constant() + 1;
+        if (!result_.symbols.emplace(*symbol, size).second) continue;
+        graph_.symbol_substitutions[*symbol] = Dim(size);
+        found = true;
+      }
+    }
+    if (found) apply_substitutions(graph_);
+  }
+
   void run_node(ir::NodeId id) {
+    const std::vector<SymShape> before = data_shapes(graph_.node(id));
+    make_outputs(id);
+    bind_data_sizes(graph_.node(id), before);
+  }
+  void make_outputs(ir::NodeId id) {
     infer_node(graph_, id);
     const ir::Node& node = graph_.node(id);
     if (run_in_place(node)) return;

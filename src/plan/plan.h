@@ -37,6 +37,16 @@ struct TokenCount {
   TokenRule rule() const { return {padding, front, behind}; }
 };
 
+/// A size that a step finds in data: a count, or what small arrays that the model computes ask for.
+/// The host finds it before the step, from its inputs (runtime/data_sizes.h). Not a Symbol.
+struct DataSize {
+  std::string name;                  ///< of the size plus 1: in expressions symbols are at least 1
+  int32_t step = 0;                  ///< the first of a segment
+  int32_t output = 0, axis = 0;      ///< where the step's outputs have it
+  SymShape at_most;                  ///< one size that it cannot pass; empty: none is known
+  Dim size() const { return Dim::symbol(name) - 1; }
+};
+
 /// lhs == rhs must hold for the sizes of every run; `where` names the node that needs it.
 struct Guard {
   Dim lhs, rhs;
@@ -113,9 +123,12 @@ struct Step {
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i] != kNone; }
 };
 
-/// A run of steps without a stop; between two segments a count reaches the host.
+/// A run of steps without a stop. Before each segment but the first the host finds the sizes that
+/// data say of its first step (DataSize).
 struct Segment {
   int32_t first_step = 0, end_step = 0;
+  bool holds(int32_t step) const { return step >= first_step && step < end_step; }
+  bool holds(size_t step) const { return holds(static_cast<int32_t>(step)); }
 };
 
 /// What was asked of one ONNX node, what it got, and why.
@@ -164,7 +177,8 @@ struct Plan {
   std::string device;                ///< backend name
   std::string target;                ///< what packed weights depend on
   std::vector<Symbol> symbols;
-  std::vector<TokenCount> token_counts;  ///< values of sizes: those of `symbols`, then these
+  std::vector<TokenCount> token_counts;  ///< values of sizes: those of `symbols`, then these,
+  std::vector<DataSize> data_sizes;      ///< then these
   std::vector<Guard> guards;
   std::vector<PlanValue> values;
   std::vector<Step> steps;
@@ -216,14 +230,24 @@ struct Plan {
     return found != token_counts.end() ? &*found : nullptr;
   }
   /// Adds the largest number of places for each token count that `sizes` lacks, where it has the
-  /// sizes of the mask.
-  void add_token_bounds(std::map<std::string, int64_t>& sizes) const {
+  /// sizes of the mask, and the largest of each size that data say; 1 where no bound is known.
+  void add_bounds(std::map<std::string, int64_t>& sizes) const {
+    const auto known = [&](const std::string& symbol) { return sizes.contains(symbol); };
     for (const TokenCount& count : token_counts) {
       const SymShape& mask = value(inputs[count.input]).shape;
-      const auto known = [&](const std::string& symbol) { return sizes.contains(symbol); };
       if (known(count.name) || !std::ranges::all_of(product(mask).symbols(), known)) continue;
       sizes[count.name] = product(mask).evaluate(sizes);
     }
+    for (const DataSize& data : data_sizes) {
+      if (known(data.name)) continue;
+      const bool bounded =
+          !data.at_most.empty() && std::ranges::all_of(data.at_most[0].symbols(), known);
+      sizes[data.name] = 1 + (bounded ? data.at_most[0].evaluate(sizes) : 1);
+    }
+  }
+  /// Does the host find sizes before this step?
+  bool begins_segment(int32_t step) const {
+    return std::ranges::find(data_sizes, step, &DataSize::step) != data_sizes.end();
   }
   /// The contents of a constant.
   const Blob& blob_of(const PlanValue& constant) const { return blob(constant.constant); }

@@ -128,12 +128,43 @@ class Planner {
     }
     plan_outputs();
     find_lifetimes();
-    plan_.segments.push_back({0, static_cast<int32_t>(plan_.steps.size())});
+    cut_segments();
     write_ledger(graph_, places_, plan_);
     return std::move(plan_);
   }
 
  private:
+  // A segment begins where the host has to find sizes.
+  void cut_segments() {
+    const auto end = static_cast<int32_t>(plan_.steps.size());
+    plan_.segments.push_back({0, end});
+    for (int32_t s = 0; s < end; ++s) {
+      if (!plan_.begins_segment(s)) continue;
+      plan_.segments.back().end_step = s;
+      plan_.segments.push_back({s, end});
+    }
+  }
+  // The sizes of step `s` that only data say and that no step before it found.
+  void find_data_sizes(const ir::Node& node, int32_t s) {
+    if (graph_.data_sizes.empty()) return;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.has_output(i)) continue;
+      const SymShape& shape = graph_.value(node.outputs[i]).shape;
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        const auto symbol = (shape[axis] + 1).as_symbol();
+        const auto data = symbol ? graph_.data_sizes.find(*symbol) : graph_.data_sizes.end();
+        if (data == graph_.data_sizes.end() || !found_sizes_.insert(*symbol).second) continue;
+        DataSize size{.name = *symbol,
+                      .step = s,
+                      .output = static_cast<int32_t>(i),
+                      .axis = static_cast<int32_t>(axis),
+                      .at_most = {}};
+        if (data->second) size.at_most = {*data->second - 1};
+        plan_.data_sizes.push_back(std::move(size));
+      }
+    }
+  }
+
   // Every symbol must be some input's whole size, or no run could find its value.
   void check_input_sizes() const {
     std::set<std::string> readable;
@@ -425,6 +456,7 @@ class Planner {
       if (out != ir::kNoValue) made_by_[out] = index;
     }
     plan_.steps.push_back(std::move(step));
+    find_data_sizes(node, index);
     const bool composite = node.origins.size() > 1;
     places_[id] = {.state = composite ? LedgerState::kComposite : LedgerState::kStep,
                    .step = index,
@@ -593,6 +625,7 @@ class Planner {
     backend::Problem problem;  // of kernels that join others
   };
   Planned last_;                                   // the last step
+  std::set<std::string> found_sizes_;              // of data, by steps so far
   std::set<int32_t> joined_;                       // steps whose work the launch before can do
   std::map<ir::ValueId, ir::NodeId> last_reader_;  // of constants
   ByteTwins blobs_;

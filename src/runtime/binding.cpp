@@ -2,7 +2,6 @@
 #include "runtime/binding.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "backend/operands.h"
@@ -23,23 +22,6 @@ std::vector<std::string> plain_names(const std::vector<Port>& ports) {
   std::vector<std::string> names;
   for (const Port& port : ports) names.push_back(port.name);
   return names;
-}
-
-// Calls visit(offset in elements) for each element of a view.
-template <class Visit>
-void for_each_element(const backend::TensorArg& view, const Visit& visit) {
-  std::array<int64_t, backend::kMaxRank> position{};
-  int64_t at = 0;
-  for (int64_t left = view.elems(); left > 0; --left) {
-    visit(at);
-    for (int d = view.rank - 1; d >= 0; --d) {
-      const auto axis = static_cast<size_t>(d);
-      at += view.strides[axis];
-      if (++position[axis] < view.shape[axis]) break;
-      at -= view.strides[axis] * view.shape[axis];
-      position[axis] = 0;
-    }
-  }
 }
 
 // `before`: the value before it, kNothing before the first.
@@ -114,7 +96,8 @@ std::string reads(const ValueRule& rule, int64_t size) {
 Binding::Binding(const Engine::Impl& engine)
     : engine_(engine),
       inputs_(engine.plan.inputs.size()),
-      symbols_(engine.plan.symbols.size() + engine.plan.token_counts.size()) {
+      symbols_(engine.plan.symbols.size() + engine.plan.token_counts.size() +
+               engine.plan.data_sizes.size()) {
   make_rules();
 }
 
@@ -184,6 +167,11 @@ void Binding::bind(std::span<const Input> inputs, Data data) {
   }
   check_ranges();
   count_all_tokens(data);
+  for (size_t i = 0; i < engine_.plan.data_sizes.size(); ++i) set_data_size(i, kUnknownSize);
+}
+
+void Binding::set_data_size(size_t index, int64_t symbol) {
+  symbols_[engine_.plan.symbols.size() + engine_.plan.token_counts.size() + index] = symbol;
 }
 
 // A mask that lies on the device is not waited for: its tokens may take all places.
@@ -257,7 +245,9 @@ void Binding::check_expressions(const ShapeEntry& entry) const {
 }
 
 void Binding::check_values(const ShapeEntry& entry, const Arguments& arguments) const {
+  const plan::Segment& segment = engine_.plan.segments[entry.segment];
   for (const IdRule& rule : engine_.id_rules) {
+    if (!segment.holds(rule.step)) continue;
     if (inputs_[rule.input]->memory == Memory::kHost || arguments.on_host())
       check_values(rule, entry, arguments);
   }

@@ -26,8 +26,10 @@ class Binding {
   void bind(std::span<const Input> inputs, Data data);
   /// By input of the plan.
   std::span<const Input* const> inputs() const { return inputs_; }
-  /// By symbol of the plan, then by token count.
+  /// By symbol of the plan, then by token count, then by data size: kUnknownSize until it is set.
   const std::vector<int64_t>& symbols() const { return symbols_; }
+  /// What a segment found: the value of the symbol of Plan::data_sizes[index].
+  void set_data_size(size_t index, int64_t symbol);
 
   /// Sizes that are expressions of symbols are as these slots say. Throws Error(kInput).
   void check_expressions(const ShapeEntry& entry) const;
@@ -58,7 +60,7 @@ class Binding {
   const Engine::Impl& engine_;
   std::vector<std::vector<SizeRule>> rules_;  // by input and dimension
   std::vector<const Input*> inputs_;          // by input, during a run
-  std::vector<int64_t> symbols_;              // by symbol and token count, during a run
+  std::vector<int64_t> symbols_;              // as symbols() has them, during a run
 };
 
 }  // namespace vernier::runtime

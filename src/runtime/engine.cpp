@@ -19,7 +19,35 @@ std::vector<std::string> symbol_names(const plan::Plan& plan) {
   std::vector<std::string> names;
   for (const plan::Symbol& symbol : plan.symbols) names.push_back(symbol.name);
   for (const plan::TokenCount& count : plan.token_counts) names.push_back(count.name);
+  for (const plan::DataSize& data : plan.data_sizes) names.push_back(data.name);
   return names;
+}
+
+// A size that only data say has the name of its symbol.
+std::string text_of(const plan::Plan& plan, const Dim& size) {
+  const auto data = std::ranges::find_if(
+      plan.data_sizes, [&](const plan::DataSize& one) { return one.size() == size; });
+  return data != plan.data_sizes.end() ? data->name : size.str();
+}
+
+// The values that live in two segments or more, or that the host writes.
+std::vector<int32_t> carried_values(const plan::Plan& plan) {
+  std::vector<int32_t> carried;
+  if (plan.segments.size() <= 1) return carried;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const plan::PlanValue& value = plan.values[v];
+    if (value.kind != plan::PlanValue::Kind::kArena) continue;
+    const bool inside = std::ranges::any_of(plan.segments, [&](const plan::Segment& segment) {
+      return segment.holds(value.first_step) && segment.holds(value.last_step);
+    });
+    // The host reads what the first step of the next segment reads.
+    const bool read = plan.begins_segment(value.last_step) && value.first_step < value.last_step;
+    // It writes results that it has before the segment's memory is given out.
+    const bool found = plan.begins_segment(value.first_step) &&
+                       (flags(plan.step(value.first_step).op) & kDataDependent) != 0;
+    if (!inside || read || found) carried.push_back(static_cast<int32_t>(v));
+  }
+  return carried;
 }
 
 // A size of a port; `beyond` where it cannot be evaluated: runs of such sizes are refused.
@@ -35,11 +63,17 @@ Port port_of(const plan::Plan& plan, const std::string& name, int32_t index) {
   const plan::PlanValue& value = plan.value(index);
   Port port{name, value.dtype, {}};
   for (const Dim& d : value.shape) {
-    PortDim dim{d.str(), 0, 0};
+    PortDim dim{text_of(plan, d), 0, 0};
     std::map<std::string, int64_t> least, most;
     for (const plan::Symbol& symbol : plan.symbols) {
       least[symbol.name] = symbol.min;
       most[symbol.name] = symbol.max;
+    }
+    for (const plan::DataSize& data : plan.data_sizes) {
+      least[data.name] = 1;
+      if (data.at_most.empty()) continue;
+      const int64_t size = size_of(data.at_most[0], most, INT64_MAX - 1);
+      most[data.name] = std::min(size, INT64_MAX - 1) + 1;
     }
     dim.min = size_of(d, least, 0);
     dim.max = size_of(d, most, INT64_MAX);
@@ -110,6 +144,9 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     if (value.kind == plan::PlanValue::Kind::kAlias) slot.offset = program.slot(value.offset_elems);
     slots.push_back(std::move(slot));
   }
+  carried = carried_values(plan);
+  carried_at.assign(plan.values.size(), plan::kNone);
+  for (size_t c = 0; c < carried.size(); ++c) carried_at[carried[c]] = static_cast<int32_t>(c);
   for (const plan::Guard& guard : guards_to_hold)
     guards.emplace_back(program.slot(guard.lhs), program.slot(guard.rhs));
   id_rules = runtime::find_id_rules(plan);

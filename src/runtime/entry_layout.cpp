@@ -46,6 +46,7 @@ class Layout {
         run.out_sources.push_back(source_of(step.outputs[i], run.out[i]));
       run.workspace_offset = intervals_[first_workspace_ + s].offset;
     }
+    if (entry_.segment + 1 < plan_.segments.size()) return;  // the last one has them all
     for (int32_t out : plan_.outputs) {
       backend::TensorArg arg = parts_.arguments.value(out, entry_.slots);
       entry_.output_sources.push_back(source_of(out, arg));
@@ -55,6 +56,7 @@ class Layout {
   }
 
  private:
+  int32_t carried_at(size_t value) const { return parts_.engine.carried_at[value]; }
   size_t bytes_of_value(int32_t index) const {
     const backend::TensorArg arg = parts_.arguments.value(index, entry_.slots);
     return product_of_bytes(static_cast<size_t>(arg.elems()), size_bytes(arg.dtype));
@@ -63,7 +65,8 @@ class Layout {
   void add_values() {
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       const PlanValue& value = plan_.values[v];
-      if (value.kind != PlanValue::Kind::kArena) continue;
+      if (value.kind != PlanValue::Kind::kArena || carried_at(v) != plan::kNone) continue;
+      if (!lives_in(value, plan_.segments[entry_.segment])) continue;
       place_of_[v] = intervals_.size();
       intervals_.push_back(
           {bytes_of_value(static_cast<int32_t>(v)), value.first_step, value.last_step, 0});
@@ -104,6 +107,10 @@ class Layout {
         return {Source::kArena,
                 entry_.staged.offset + entry_.staged.shape_values_offset + shape_value_offsets_[v]};
       case PlanValue::Kind::kArena:
+        if (carried_at(v) != plan::kNone) {
+          const auto first = Source::kFirstInput + static_cast<int32_t>(plan_.inputs.size());
+          return {first + carried_at(v), 0};
+        }
         return {Source::kArena, intervals_[place_of_[v]].offset};
       default:
         return {};

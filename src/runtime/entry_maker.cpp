@@ -29,11 +29,13 @@ bool is_empty(const plan::Step& step, std::span<const backend::TensorArg> in,
 
 class Maker {
  public:
-  Maker(const EntryParts& parts, std::span<const int64_t> symbols)
+  Maker(const EntryParts& parts, std::span<const int64_t> symbols, size_t segment)
       : parts_(parts),
         engine_(parts.engine),
         plan_(parts.engine.plan),
+        segment_(plan_.segments[segment]),
         entry_(std::make_unique<ShapeEntry>()) {
+    entry_->segment = segment;
     entry_->symbols.assign(symbols.begin(), symbols.end());
   }
 
@@ -52,6 +54,11 @@ class Maker {
 
  private:
   std::string sizes() const { return sizes_text(plan_, entry_->symbols); }
+  bool is_known(int32_t value) const {
+    const Engine::Impl::ValueSlots& own = engine_.slots_of(value);
+    return entry_->knows(own.shape) && entry_->knows(own.strides) && entry_->knows(own.values) &&
+           (own.offset < 0 || entry_->knows({&own.offset, 1}));
+  }
   backend::TensorArg argument(int32_t value) const {
     return parts_.arguments.value(value, entry_->slots);
   }
@@ -64,7 +71,7 @@ class Maker {
     for (size_t g = 0; g < engine_.guards.size(); ++g) {
       const auto [left, right] = engine_.guards[g];
       const int64_t lhs = entry_->slot(left), rhs = entry_->slot(right);
-      if (lhs == rhs) continue;
+      if (lhs == rhs || lhs == kUnknownSize || rhs == kUnknownSize) continue;
       throw Error(ErrorCode::kInput, "inputs of sizes " + sizes() + " do not fit the model: " +
                                          broken_guard(engine_.guards_to_hold[g], lhs, rhs));
     }
@@ -73,6 +80,7 @@ class Maker {
   void check_view(int32_t index) const {
     const PlanValue& value = plan_.value(index);
     if (value.kind != PlanValue::Kind::kAlias) return;
+    if (!is_known(index) || !is_known(value.alias_of)) return;
     const backend::TensorArg view = argument(index), base = argument(value.alias_of);
     const auto rank = static_cast<size_t>(view.rank);
     runtime::check_view(plan_, index,
@@ -88,7 +96,7 @@ class Maker {
     shape_value_offsets_.assign(plan_.values.size(), 0);
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       const PlanValue& value = plan_.values[v];
-      if (value.kind != PlanValue::Kind::kShapeValues) continue;
+      if (value.kind != PlanValue::Kind::kShapeValues || !is_known(static_cast<int32_t>(v))) continue;
       const size_t offset = (bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
       shape_value_offsets_[v] = offset;
       const size_t width = size_bytes(value.dtype);
@@ -111,8 +119,9 @@ class Maker {
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       const PlanValue& value = plan_.values[v];
       if (value.kind != PlanValue::Kind::kArena && value.kind != PlanValue::Kind::kInput) continue;
-      const uint64_t bytes = bytes_of_value(static_cast<int32_t>(v));
       const bool is_input = value.kind == PlanValue::Kind::kInput;
+      if (!is_input && !lives_in(value, segment_)) continue;
+      const uint64_t bytes = bytes_of_value(static_cast<int32_t>(v));
       uint64_t& sum = is_input ? least.inputs : begun[value.first_step];
       sum = sum_of_bytes(sum, bytes);
       if (!is_input) ended[static_cast<size_t>(value.last_step) + 1] += bytes;
@@ -142,16 +151,21 @@ class Maker {
   void make_arguments() {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       const plan::Step& step = plan_.steps[s];
-      StepRun run;
+      StepRun& run = entry_->steps.emplace_back();
+      run.empty = true;
+      const bool is_next = static_cast<int32_t>(s) == segment_.end_step;
+      if (!is_next && !segment_.holds(s)) continue;
       for (int32_t in : step.inputs)
         run.in.push_back(in == plan::kNone ? backend::TensorArg{} : argument(in));
       for (const plan::PackedInput& packed : step.packed)
         run.in[packed.at()] = parts_.arguments.packed(s, packed);
+      if (is_next) continue;
       for (int32_t out : step.outputs)
         run.out.push_back(out == plan::kNone ? backend::TensorArg{} : argument(out));
-      run.empty = is_empty(step, run.in, run.out);
-      if (!run.empty) parts_.steps.prepare(s, run);
-      entry_->steps.push_back(std::move(run));
+      run.found = (flags(step.op) & kDataDependent) != 0 &&
+                  plan_.begins_segment(static_cast<int32_t>(s));
+      run.empty = !run.found && is_empty(step, run.in, run.out);
+      if (!run.empty && !run.found) parts_.steps.prepare(s, run);
     }
   }
 
@@ -176,14 +190,20 @@ class Maker {
   const EntryParts& parts_;
   const Engine::Impl& engine_;
   const plan::Plan& plan_;
+  const plan::Segment& segment_;
   std::unique_ptr<ShapeEntry> entry_;
   std::vector<size_t> shape_value_offsets_;  // by value
 };
 
 }  // namespace
 
-std::unique_ptr<ShapeEntry> make_entry(const EntryParts& parts, std::span<const int64_t> symbols) {
-  return Maker(parts, symbols).make();
+bool lives_in(const plan::PlanValue& value, const plan::Segment& segment) {
+  return value.first_step < segment.end_step && value.last_step >= segment.first_step;
+}
+
+std::unique_ptr<ShapeEntry> make_entry(const EntryParts& parts, std::span<const int64_t> symbols,
+                                       size_t segment) {
+  return Maker(parts, symbols, segment).make();
 }
 
 }  // namespace vernier::runtime

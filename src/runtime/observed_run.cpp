@@ -4,9 +4,10 @@
 namespace vernier::runtime {
 namespace {
 
-// Calls body(bytes) for the workspace and each output of a step, in the arena.
+// Calls body(bytes) for the workspace and each output of a step that is launched.
 template <class Body>
 void each_unwritten(const StepRun& step, std::byte* arena, const Body& body) {
+  if (step.found) return;
   if (step.shape_state)
     body(std::span(arena + step.workspace_offset, step.shape_state->workspace_bytes));
   for (const backend::TensorArg& out : step.out) {
@@ -17,10 +18,17 @@ void each_unwritten(const StepRun& step, std::byte* arena, const Body& body) {
 }  // namespace
 
 void ObservedRuns::run(const ShapeEntry& entry, std::span<const Input* const> inputs,
-                       std::span<std::byte> arena, RunObserver& observer, const Watch& watch) {
-  if (!arguments_.on_host()) return run_mirrored(entry, inputs, arena, observer, watch);
-  observer.before_run(arena);
-  for (size_t s = 0; s < entry.steps.size(); ++s) {
+                       const GrowingMemory& arena, Carried carried, RunObserver& observer,
+                       const Watch& watch) {
+  if (!arguments_.on_host()) {
+    mirrors_.resize(1 + carried.size());
+    mirror(0, arena);
+    for (size_t c = 0; c < carried.size(); ++c) mirror(1 + c, *carried[c]);
+    return run_mirrored(entry, inputs, arena.data(), observer, watch);
+  }
+  observer.before_run({arena.data(), arena.capacity()});
+  const plan::Segment& segment = engine_.plan.segments[entry.segment];
+  for (auto s = static_cast<size_t>(segment.first_step); segment.holds(s); ++s) {
     each_unwritten(entry.steps[s], arena.data(),
                    [&](std::span<std::byte> bytes) { observer.before_step(bytes); });
     steps_.check_time(watch, entry, s);
@@ -30,49 +38,58 @@ void ObservedRuns::run(const ShapeEntry& entry, std::span<const Input* const> in
   }
 }
 
-// Arguments as they lie in the mirror; constants as they lie in the engine's file.
-std::vector<backend::TensorArg> ObservedRuns::on_mirror(std::vector<backend::TensorArg> args,
-                                                        const std::byte* arena) {
-  for (backend::TensorArg& arg : args) {
-    if (!arg.data) continue;
-    const std::byte* constant = arguments_.weights().on_host(arg.data);
-    arg.data = constant ? const_cast<std::byte*>(constant) : mirror_.data() + (arg.data - arena);
+// The copy keeps what it has while the block stays where it is.
+void ObservedRuns::mirror(size_t block, const GrowingMemory& memory) {
+  Mirror& copy = mirrors_[block];
+  copy.device = memory.data();
+  copy.bytes.resize(memory.capacity());
+}
+
+// Where a byte of the device's memory lies in host memory: of a mirror, or of a constant.
+std::byte* ObservedRuns::on_mirror(const std::byte* data) {
+  for (Mirror& copy : mirrors_) {
+    if (copy.device != nullptr && data >= copy.device && data < copy.device + copy.bytes.size())
+      return copy.bytes.data() + (data - copy.device);
   }
+  return const_cast<std::byte*>(arguments_.weights().on_host(data));
+}
+
+std::vector<backend::TensorArg> ObservedRuns::on_mirror(std::vector<backend::TensorArg> args) {
+  for (backend::TensorArg& arg : args)
+    if (arg.data) arg.data = on_mirror(arg.data);
   return args;
 }
 
 // After each launch what the step wrote is copied to the mirror.
 void ObservedRuns::run_mirrored(const ShapeEntry& entry, std::span<const Input* const> inputs,
-                                std::span<std::byte> arena, RunObserver& observer,
-                                const Watch& watch) {
-  mirror_.resize(arena.size());
-  observer.before_run(mirror_);
+                                std::byte* arena, RunObserver& observer, const Watch& watch) {
+  std::vector<std::byte>& mirrored_arena = mirrors_[0].bytes;
+  observer.before_run(mirrored_arena);
   transfer_.synchronise();
-  device_.copy_to_device(arena.data(), mirror_.data(), arena.size(), execution_.stream);
-  transfer_.stage(entry, inputs, arena.data());
-  device_.copy_to_host(mirror_.data() + entry.staged.offset, arena.data() + entry.staged.offset,
+  device_.copy_to_device(arena, mirrored_arena.data(), mirrored_arena.size(), execution_.stream);
+  transfer_.stage(entry, inputs, arena);
+  device_.copy_to_host(mirrored_arena.data() + entry.staged.offset, arena + entry.staged.offset,
                        entry.staged.bytes, execution_.stream);
   transfer_.synchronise();
-  for (size_t s = 0; s < entry.steps.size(); ++s) {
+  const plan::Segment& segment = engine_.plan.segments[entry.segment];
+  for (auto s = static_cast<size_t>(segment.first_step); segment.holds(s); ++s) {
     const StepRun& step = entry.steps[s];
-    each_unwritten(step, arena.data(), [&](std::span<std::byte> bytes) {
-      std::byte* mirrored = mirror_.data() + (bytes.data() - arena.data());
+    each_unwritten(step, arena, [&](std::span<std::byte> bytes) {
+      std::byte* mirrored = on_mirror(bytes.data());
       observer.before_step({mirrored, bytes.size()});
       device_.copy_to_device(bytes.data(), mirrored, bytes.size(), execution_.stream);
     });
     steps_.check_time(watch, entry, s);
-    steps_.launch(entry, s, execution_, arena.data());
+    steps_.launch(entry, s, execution_, arena);
     for (const backend::TensorArg& out : step.out) {
-      if (out.data)
-        device_.copy_to_host(mirror_.data() + (out.data - arena.data()), out.data, bytes_of(out),
-                             execution_.stream);
+      if (out.data && bytes_of(out) > 0)
+        device_.copy_to_host(on_mirror(out.data), out.data, bytes_of(out), execution_.stream);
     }
     transfer_.synchronise();
-    const std::vector<backend::TensorArg> in = on_mirror(step.in, arena.data()),
-                                          out = on_mirror(step.out, arena.data());
+    const std::vector<backend::TensorArg> in = on_mirror(step.in), out = on_mirror(step.out);
     observer.after_step(static_cast<int32_t>(s),
                         {engine_.plan.steps[s].attrs, steps_.state(s), step.shape_state.get(), in,
-                         out, mirror_.data() + step.workspace_offset, execution_});
+                         out, mirrored_arena.data() + step.workspace_offset, execution_});
   }
 }
 

@@ -1,10 +1,12 @@
 // Runs that are watched: the launches and addresses of any other run.
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "core/limits.h"
+#include "runtime/growing_memory.h"
 #include "runtime/run_observer.h"
 #include "runtime/step_launcher.h"
 #include "runtime/transfer.h"
@@ -25,15 +27,23 @@ class ObservedRuns {
         device_(device),
         execution_(execution) {}
 
-  /// Stages the inputs and launches the steps of an entry that is resolved, one by one.
+  using Carried = std::span<const std::unique_ptr<GrowingMemory>>;
+  /// Stages the inputs and launches the steps of an entry that is resolved, one by one. `carried`:
+  /// the memory of values that live beyond a segment.
   void run(const ShapeEntry& entry, std::span<const Input* const> inputs,
-           std::span<std::byte> arena, RunObserver& observer, const Watch& watch);
+           const GrowingMemory& arena, Carried carried, RunObserver& observer, const Watch& watch);
 
  private:
+  // A block of device memory and its copy in host memory.
+  struct Mirror {
+    const std::byte* device = nullptr;
+    std::vector<std::byte> bytes;
+  };
   void run_mirrored(const ShapeEntry& entry, std::span<const Input* const> inputs,
-                    std::span<std::byte> arena, RunObserver& observer, const Watch& watch);
-  std::vector<backend::TensorArg> on_mirror(std::vector<backend::TensorArg> args,
-                                            const std::byte* arena);
+                    std::byte* arena, RunObserver& observer, const Watch& watch);
+  void mirror(size_t block, const GrowingMemory& memory);
+  std::byte* on_mirror(const std::byte* data);
+  std::vector<backend::TensorArg> on_mirror(std::vector<backend::TensorArg> args);
 
   const Engine::Impl& engine_;
   const Arguments& arguments_;
@@ -41,7 +51,7 @@ class ObservedRuns {
   Transfer& transfer_;
   backend::Device& device_;
   const backend::Execution& execution_;
-  std::vector<std::byte> mirror_;
+  std::vector<Mirror> mirrors_;  // of the arena, then of what is carried
 };
 
 }  // namespace vernier::runtime

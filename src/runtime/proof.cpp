@@ -175,8 +175,13 @@ class StepContext final : public rules::InferContext {
     if (proven == false) fail("needs " + small.str() + " <= " + large.str());
     if (!proven) hold(min(small, large), small);
   }
-  Dim fresh_size(const std::string&, const std::optional<Dim>&) override {
-    fail("the size of its output depends on values, which no kernel supports");
+  // The plan has a size of this name for the step.
+  Dim fresh_size(const std::string& hint, const std::optional<Dim>&) override {
+    for (const plan::DataSize& data : plan_.data_sizes) {
+      const bool own = &plan_.step(data.step) == &step_;
+      if (own && data.name.starts_with(hint + ".")) return data.size();
+    }
+    fail("the plan does not say how large its output is");
   }
   Error refusal(const std::string& what) const override { return refused(step_, what); }
 
@@ -279,7 +284,13 @@ std::vector<plan::Guard> prove_shapes(const plan::Plan& plan, const Watch& watch
 
 void check_sizes(const plan::Plan& plan, const std::vector<plan::Guard>& guards,
                  const std::map<std::string, int64_t>& sizes) {
+  const auto known = [&](const Dim& d) {
+    return std::ranges::all_of(d.symbols(),
+                               [&](const std::string& symbol) { return sizes.contains(symbol); });
+  };
+  const auto all_known = [&](const SymShape& dims) { return std::ranges::all_of(dims, known); };
   for (const plan::Guard& guard : guards) {
+    if (!known(guard.lhs) || !known(guard.rhs)) continue;
     const int64_t lhs = guard.lhs.evaluate(sizes), rhs = guard.rhs.evaluate(sizes);
     if (lhs == rhs) continue;
     throw Error(ErrorCode::kInput, broken_guard(guard, lhs, rhs));
@@ -291,8 +302,10 @@ void check_sizes(const plan::Plan& plan, const std::vector<plan::Guard>& guards,
   };
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const plan::PlanValue& view = plan.values[v];
+    if (!all_known(view.values) || !all_known(view.shape) || !all_known(view.strides)) continue;
     for (const Dim& d : view.values) check_shape_value(view, d.evaluate(sizes));
-    if (view.kind != Kind::kAlias) continue;
+    if (view.kind != Kind::kAlias || !known(view.offset_elems)) continue;
+    if (!all_known(plan.value(view.alias_of).shape)) continue;
     const Shape shape = at(view.shape), base = at(plan.value(view.alias_of).shape);
     num_elems(shape);  // throws where there are too many
     const Shape strides = view.strides.empty() ? row_major_strides(shape) : at(view.strides);

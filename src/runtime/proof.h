@@ -20,7 +20,7 @@ std::vector<plan::Guard> prove_shapes(const plan::Plan& plan, const Watch& watch
 
 /// What is left to check for given sizes: the guards, that views stay inside what they are views
 /// of, and that shape values fit their type. For whoever evaluates a plan without a session, which
-/// checks the same by slot. Throws Error(kInput).
+/// checks the same by slot. What a size says that `sizes` lacks is left out. Throws Error(kInput).
 void check_sizes(const plan::Plan& plan, const std::vector<plan::Guard>& guards,
                  const std::map<std::string, int64_t>& sizes);
 

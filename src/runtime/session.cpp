@@ -78,8 +78,11 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
       arena_(*device, runtime::GrowingMemory::Place::kDevice),
       transfer_(parts, arguments_, *device, execution),
       observed_(parts, arguments_, steps_, transfer_, *device, execution),
-      bases_(runtime::Source::kFirstInput + parts.plan.inputs.size()) {
+      bases_(runtime::Source::kFirstInput + parts.plan.inputs.size() + parts.carried.size()) {
   const backend::OnDevice here(*device);
+  for (size_t c = 0; c < parts.carried.size(); ++c)
+    carried_.push_back(std::make_unique<runtime::GrowingMemory>(
+        *device, runtime::GrowingMemory::Place::kDevice));
   steps_.create(arguments_);
 }
 
@@ -92,6 +95,7 @@ Session::Impl::~Impl() {
   for (auto& entry : shapes) static_cast<void>(entry.release());
   steps_.abandon();
   arena_.abandon();
+  for (const auto& memory : carried_) memory->abandon();
   transfer_.abandon();
   static_cast<void>(device.release());
 }
@@ -105,16 +109,17 @@ void Session::Impl::check_not_forked() const {
 }
 
 // The one of these sizes, made where they are new. The least recently used one goes.
-Session::Impl::ShapeEntry& Session::Impl::entry_of(const std::vector<int64_t>& symbols) {
+Session::Impl::ShapeEntry& Session::Impl::entry_of(const std::vector<int64_t>& symbols,
+                                                   size_t segment) {
   ++runs_;
   for (auto& entry : shapes) {
-    if (entry->symbols != symbols) continue;
+    if (entry->segment != segment || entry->symbols != symbols) continue;
     entry->last_used = runs_;
     return *entry;
   }
   if (certified) runtime::require_certified_sizes(parts, symbols);
   std::unique_ptr<ShapeEntry> fresh =
-      runtime::make_entry({parts, arguments_, steps_, *device, limits}, symbols);
+      runtime::make_entry({parts, arguments_, steps_, *device, limits}, symbols, segment);
   fresh->last_used = runs_;
   if (shapes.size() == kMaxShapes) {
     const auto oldest =
@@ -126,47 +131,114 @@ Session::Impl::ShapeEntry& Session::Impl::entry_of(const std::vector<int64_t>& s
   return *shapes.back();
 }
 
-void Session::Impl::grow_arena(const ShapeEntry& entry) {
-  if (entry.arena_bytes <= arena_.capacity()) return;
-  for (auto& other : shapes) other->recording.drop();  // they hold addresses in it
+// Recordings hold addresses in the memory that is replaced.
+template <class Grow>
+void Session::Impl::grow(const ShapeEntry& entry, const Grow& grow) {
+  for (auto& other : shapes) other->recording.drop();
   try {
-    arena_.grow(entry.arena_bytes);
+    grow();
   } catch (const Error& error) {
     throw Error(error.code(), error.what() + ("; it was for activations of " +
                                               runtime::sizes_text(parts.plan, entry.symbols)));
   }
 }
 
-Session::Impl::ShapeEntry& Session::Impl::bind_and_place(std::span<const Input> inputs) {
+// The arena, and the values that the segment makes for later ones.
+void Session::Impl::grow_memory(const ShapeEntry& entry) {
+  if (entry.arena_bytes > arena_.capacity())
+    grow(entry, [&] { arena_.grow(entry.arena_bytes); });
+  for (size_t c = 0; c < carried_.size(); ++c) {
+    const plan::PlanValue& value = parts.plan.value(parts.carried[c]);
+    if (!parts.plan.segments[entry.segment].holds(value.first_step)) continue;
+    const backend::TensorArg arg = arguments_.value(parts.carried[c], entry.slots);
+    const size_t bytes = std::max<size_t>(runtime::bytes_of(arg), 1);
+    if (bytes > carried_[c]->capacity()) grow(entry, [&] { carried_[c]->grow(bytes); });
+  }
+}
+
+// The entry of a segment whose sizes are bound, with its addresses.
+Session::Impl::ShapeEntry& Session::Impl::place(size_t segment) {
   using runtime::Source;
-  binding_.bind(inputs, runtime::Binding::Data::kNeeded);
-  ShapeEntry& entry = entry_of(binding_.symbols());
-  binding_.check_expressions(entry);
-  grow_arena(entry);
+  ShapeEntry& entry = entry_of(binding_.symbols(), segment);
+  if (segment == 0) binding_.check_expressions(entry);
+  grow_memory(entry);
   binding_.check_values(entry, arguments_);
   bases_[Source::kArena] = arena_.data();
   bases_[Source::kShapeValues] = entry.shape_values.data();
-  for (size_t i = 0; i < binding_.inputs().size(); ++i) {
-    // Kernels never write to an input.
-    const void* data = binding_.inputs()[i]->data;
-    bases_[Source::kFirstInput + i] = static_cast<std::byte*>(const_cast<void*>(data));
-  }
+  size_t base = Source::kFirstInput;
+  // Kernels never write to an input.
+  for (const Input* input : binding_.inputs())
+    bases_[base++] = static_cast<std::byte*>(const_cast<void*>(input->data));
+  for (const auto& memory : carried_) bases_[base++] = memory->data();
   entry.resolve(bases_);
   return entry;
+}
+
+template <class Body>
+Session::Impl::ShapeEntry& Session::Impl::each_segment(std::span<const Input> inputs,
+                                                       const Body& body) {
+  binding_.bind(inputs, runtime::Binding::Data::kNeeded);
+  ShapeEntry* entry = &place(0);
+  body(*entry);
+  for (size_t segment = 1; segment < parts.plan.segments.size(); ++segment) {
+    const runtime::FoundSizes found = find_sizes(*entry);
+    runtime::bind_data_sizes(
+        parts.plan, parts.plan.segments[segment].first_step, found,
+        [&](size_t index, int64_t symbol) { binding_.set_data_size(index, symbol); });
+    entry = &place(segment);
+    store_results(*entry, found);
+    body(*entry);
+  }
+  return *entry;
+}
+
+// What the first step of the next segment makes of the values of this run.
+runtime::FoundSizes Session::Impl::find_sizes(const ShapeEntry& entry) {
+  const int32_t s = parts.plan.segments[entry.segment].end_step;
+  const plan::Step& step = parts.plan.step(s);
+  const std::vector<backend::TensorArg>& args = entry.steps[static_cast<size_t>(s)].in;
+  std::vector<EvalTensor> contents(args.size());
+  std::vector<runtime::KnownInput> inputs(args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].dtype == DType::kUndefined) continue;
+    inputs[i].dtype = args[i].dtype;
+    inputs[i].shape.assign(args[i].shape.begin(), args[i].shape.begin() + args[i].rank);
+    if (!runtime::says_sizes(step.op, inputs[i].shape)) continue;
+    contents[i] = transfer_.read(args[i]);
+    inputs[i].contents = &contents[i];
+  }
+  return runtime::find_sizes(parts.plan, step, inputs);
+}
+
+// The sizes must be those that the plan computes; results that the host has are put in place.
+void Session::Impl::store_results(const ShapeEntry& entry, const runtime::FoundSizes& found) {
+  const int32_t s = parts.plan.segments[entry.segment].first_step;
+  const std::vector<backend::TensorArg>& out = entry.steps[static_cast<size_t>(s)].out;
+  std::vector<Shape> declared;
+  for (const backend::TensorArg& arg : out)
+    declared.emplace_back(arg.shape.begin(), arg.shape.begin() + arg.rank);
+  runtime::check_found_sizes(parts.plan.step(s), found, declared);
+  for (size_t i = 0; i < found.results.size(); ++i) {
+    if (out[i].dtype == DType::kUndefined) continue;
+    const Tensor result = found.results[i].to_tensor();
+    device->copy_to_device(out[i].data, result.byte_span().data(), result.bytes(),
+                           execution.stream);
+    transfer_.synchronise();
+  }
 }
 
 std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObserver* observer) {
   const Watch watch(limits);
   const Call call(*this);
-  ShapeEntry& entry = bind_and_place(inputs);
-  if (observer) {
-    const std::span<std::byte> arena(arena_.data(), arena_.capacity());
-    observed_.run(entry, binding_.inputs(), arena, *observer, watch);
-  } else {
-    transfer_.stage(entry, binding_.inputs(), arena_.data());
-    start(entry, watch);
-  }
-  return transfer_.fetch(entry);
+  const ShapeEntry& last = each_segment(inputs, [&](ShapeEntry& entry) {
+    if (observer) {
+      observed_.run(entry, binding_.inputs(), arena_, carried_, *observer, watch);
+    } else {
+      transfer_.stage(entry, binding_.inputs(), arena_.data());
+      start(entry, watch);
+    }
+  });
+  return transfer_.fetch(last);
 }
 
 void Session::Impl::run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
@@ -178,11 +250,14 @@ void Session::Impl::run(std::span<const Input> inputs, std::span<const OutputBuf
 void Session::Impl::enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
   const Watch watch(limits);
   const Call call(*this);
-  ShapeEntry& entry = bind_and_place(inputs);
-  for (const OutputBuffer& buffer : buffers) transfer_.output_for(entry, buffer);
-  transfer_.stage(entry, binding_.inputs(), arena_.data());
-  start(entry, watch);
-  transfer_.copy_to(entry, buffers);
+  const ShapeEntry& last = each_segment(inputs, [&](ShapeEntry& entry) {
+    if (entry.segment + 1 == parts.plan.segments.size()) {  // before it starts
+      for (const OutputBuffer& buffer : buffers) transfer_.output_for(entry, buffer);
+    }
+    transfer_.stage(entry, binding_.inputs(), arena_.data());
+    start(entry, watch);
+  });
+  transfer_.copy_to(last, buffers);
 }
 
 void Session::Impl::wait() {
@@ -223,61 +298,87 @@ void Session::Impl::prepare(std::span<const InputShape> input_shapes) {
     inputs.push_back({shape.name, dtype, shape.shape, nullptr});
   }
   binding_.bind(inputs, runtime::Binding::Data::kNotNeeded);
-  const ShapeEntry& entry = entry_of(binding_.symbols());
+  const ShapeEntry& entry = entry_of(binding_.symbols(), 0);
   binding_.check_expressions(entry);
-  grow_arena(entry);
+  grow_memory(entry);
 }
 
 // ---- times
 
 std::vector<double> Session::Impl::time_steps(std::span<const Input> inputs) {
   const Call call(*this);
-  const ShapeEntry& entry = bind_and_place(inputs);
-  transfer_.stage(entry, binding_.inputs(), arena_.data());
-  std::vector<std::unique_ptr<backend::Mark>> marks;
-  const auto launch_steps = [&](const backend::Execution& on) {
-    marks.push_back(device->mark(on.stream));
-    for (size_t s = 0; s < entry.steps.size(); ++s) {
-      launch(entry, s, on);
-      marks.push_back(device->mark(on.stream));
-    }
-  };
-  // Replayed at once where that can be: launches by the host take longer than short steps.
-  const auto recording = device->record(launch_steps);
-  if (recording) {
-    recording->replay(execution.stream);
-  } else {
-    launch_steps(execution);
-  }
-  transfer_.synchronise();
   std::vector<double> ms;
-  for (size_t s = 0; s + 1 < marks.size(); ++s)
-    ms.push_back(device->milliseconds_between(*marks[s], *marks[s + 1]));
+  each_segment(inputs, [&](const ShapeEntry& entry) {
+    const plan::Segment& segment = parts.plan.segments[entry.segment];
+    transfer_.stage(entry, binding_.inputs(), arena_.data());
+    std::vector<std::unique_ptr<backend::Mark>> marks;
+    const auto launch_steps = [&](const backend::Execution& on) {
+      marks.push_back(device->mark(on.stream));
+      for (int32_t s = segment.first_step; s < segment.end_step; ++s) {
+        launch(entry, static_cast<size_t>(s), on);
+        marks.push_back(device->mark(on.stream));
+      }
+    };
+    // Replayed at once where that can be: launches by the host take longer than short steps.
+    const auto recording = device->record(launch_steps);
+    if (recording) {
+      recording->replay(execution.stream);
+    } else {
+      launch_steps(execution);
+    }
+    transfer_.synchronise();
+    for (size_t m = 0; m + 1 < marks.size(); ++m)
+      ms.push_back(device->milliseconds_between(*marks[m], *marks[m + 1]));
+  });
   return ms;
 }
 
 std::vector<int64_t> Session::Impl::count_kernels(std::span<const Input> inputs) {
   const Call call(*this);
-  const ShapeEntry& entry = bind_and_place(inputs);
   std::vector<int64_t> counts;
-  for (size_t s = 0; s < entry.steps.size(); ++s) {
-    const auto recording =
-        device->record([&](const backend::Execution& on) { launch(entry, s, on); });
-    if (!recording) return {};
-    counts.push_back(recording->num_kernels());
-  }
-  return counts;
+  bool recorded = true;
+  each_segment(inputs, [&](ShapeEntry& entry) {
+    const plan::Segment& segment = parts.plan.segments[entry.segment];
+    for (int32_t s = segment.first_step; s < segment.end_step && recorded; ++s) {
+      const auto recording = device->record(
+          [&](const backend::Execution& on) { launch(entry, static_cast<size_t>(s), on); });
+      recorded = recording != nullptr;
+      if (recorded) counts.push_back(recording->num_kernels());
+    }
+    if (entry.segment + 1 == parts.plan.segments.size()) return;
+    transfer_.stage(entry, binding_.inputs(), arena_.data());
+    start(entry, Watch(limits));  // the next one needs what this one computes
+  });
+  return recorded ? counts : std::vector<int64_t>();
 }
 
 double Session::Impl::time_runs(std::span<const Input> inputs, int count) {
   const Call call(*this);
-  ShapeEntry& entry = bind_and_place(inputs);
-  transfer_.stage(entry, binding_.inputs(), arena_.data());
   const Watch watch(limits);
-  start(entry, watch);
-  start(entry, watch);
+  const auto run_all = [&] {
+    each_segment(inputs, [&](ShapeEntry& entry) {
+      transfer_.stage(entry, binding_.inputs(), arena_.data());
+      start(entry, watch);
+    });
+  };
+  if (parts.plan.segments.size() == 1) {
+    ShapeEntry* entry = nullptr;
+    each_segment(inputs, [&](ShapeEntry& only) {
+      entry = &only;
+      transfer_.stage(only, binding_.inputs(), arena_.data());
+      start(only, watch);
+    });
+    return time_of(count, [&] { start(*entry, watch); });
+  }
+  run_all();
+  return time_of(count, run_all);
+}
+
+// Milliseconds on the device of `count` runs, after one more.
+double Session::Impl::time_of(int count, const std::function<void()>& run_once) {
+  run_once();
   const std::unique_ptr<backend::Mark> first = device->mark(execution.stream);
-  for (int i = 0; i < count; ++i) start(entry, watch);
+  for (int i = 0; i < count; ++i) run_once();
   const std::unique_ptr<backend::Mark> last = device->mark(execution.stream);
   transfer_.synchronise();
   return device->milliseconds_between(*first, *last);
@@ -318,7 +419,16 @@ std::vector<std::vector<int64_t>> Session::output_shapes(std::span<const Input> 
   std::vector<std::vector<int64_t>> shapes;
   for (const int32_t output : plan.outputs) {
     std::vector<int64_t>& shape = shapes.emplace_back();
-    for (const Dim& dim : plan.value(output).shape) shape.push_back(dim.evaluate(sizes));
+    for (const Dim& dim : plan.value(output).shape) {
+      for (const plan::DataSize& data : plan.data_sizes) {
+        if (std::ranges::count(dim.symbols(), data.name) == 0) continue;
+        const size_t index = shapes.size() - 1;
+        throw Error(ErrorCode::kInput,
+                    "output '" + plan.output_names[index] + "': its size " + dim.str() +
+                        " depends on data; run the model and read the shape of the output");
+      }
+      shape.push_back(dim.evaluate(sizes));
+    }
   }
   return shapes;
 }

@@ -1,12 +1,14 @@
 // What a Session holds. Internal to runtime/ and those that watch or time runs. Each part is a type
 // with its own state; this one puts them together.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "core/limits.h"
 #include "runtime/binding.h"
+#include "runtime/data_sizes.h"
 #include "runtime/engine_impl.h"
 #include "runtime/entry_maker.h"
 #include "runtime/growing_memory.h"
@@ -68,9 +70,18 @@ struct Session::Impl {
 
   bool on_host() const { return arguments_.on_host(); }
   void check_not_forked() const;
-  ShapeEntry& entry_of(const std::vector<int64_t>& symbols);
-  void grow_arena(const ShapeEntry& entry);
-  ShapeEntry& bind_and_place(std::span<const Input> inputs);
+  ShapeEntry& entry_of(const std::vector<int64_t>& symbols, size_t segment);
+  void grow_memory(const ShapeEntry& entry);
+  ShapeEntry& place(size_t segment);
+  /// Binds the inputs and, for each segment of the plan, places its arguments and calls
+  /// body(entry), which runs its steps. Returns the last entry, which has the outputs.
+  template <class Body>
+  ShapeEntry& each_segment(std::span<const Input> inputs, const Body& body);
+  template <class Grow>
+  void grow(const ShapeEntry& entry, const Grow& grow);
+  runtime::FoundSizes find_sizes(const ShapeEntry& entry);
+  void store_results(const ShapeEntry& entry, const runtime::FoundSizes& found);
+  double time_of(int count, const std::function<void()>& run_once);
   void start(ShapeEntry& entry, const Watch& watch);
   void launch(const ShapeEntry& entry, size_t step, const backend::Execution& on) const {
     steps_.launch(entry, step, on, arena_.data());
@@ -81,6 +92,7 @@ struct Session::Impl {
   runtime::Binding binding_;
   runtime::StepLauncher steps_;
   runtime::GrowingMemory arena_;
+  std::vector<std::unique_ptr<runtime::GrowingMemory>> carried_;  // by Engine::Impl::carried
   runtime::Transfer transfer_;
   runtime::ObservedRuns observed_;
   std::vector<std::byte*> bases_;  // of a run: see runtime::Source

@@ -16,11 +16,15 @@ void ShapeEntry::resolve(std::span<std::byte* const> bases) {
 
 std::string sizes_text(const plan::Plan& plan, std::span<const int64_t> symbols) {
   std::string sizes;
-  for (size_t s = 0; s < symbols.size(); ++s) {
-    sizes += (sizes.empty() ? "" : ", ") +
-             (s < plan.symbols.size() ? plan.symbols[s].name
-                                      : plan.token_counts[s - plan.symbols.size()].name) +
-             "=" + std::to_string(symbols[s]);
+  const auto add = [&](const std::string& name, int64_t size) {
+    sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+  };
+  size_t s = 0;
+  for (const plan::Symbol& symbol : plan.symbols) add(symbol.name, symbols[s++]);
+  for (const plan::TokenCount& count : plan.token_counts) add(count.name, symbols[s++]);
+  for (const plan::DataSize& data : plan.data_sizes) {
+    const int64_t one_more = symbols[s++];
+    if (one_more != kUnknownSize) add(data.name, one_more - 1);
   }
   return sizes.empty() ? "fixed sizes" : sizes;
 }

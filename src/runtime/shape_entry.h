@@ -1,6 +1,7 @@
 // What a session keeps of a combination of input sizes: everything that a run needs and that does
 // not depend on the data.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,11 +12,12 @@
 #include "core/threads.h"
 #include "plan/plan.h"
 #include "runtime/run_recording.h"
+#include "runtime/shape_program.h"
 
 namespace vernier::runtime {
 
 /// Where an argument's bytes are: `base` indexes the table of bases of a run (the arena, the shape
-/// values, then the inputs); kFixed: data is already final (constants).
+/// values, the inputs, then Engine::Impl::carried); kFixed: data is already final (constants).
 struct Source {
   static constexpr int32_t kFixed = -1, kArena = 0, kShapeValues = 1, kFirstInput = 2;
   int32_t base = kFixed;
@@ -28,6 +30,7 @@ struct StepRun {
   std::unique_ptr<backend::ShapeState> shape_state;
   size_t workspace_offset = 0;
   bool empty = false;  ///< nothing to write or to check: neither prepared nor launched
+  bool found = false;  ///< the host has its results already: it is not launched either
 };
 
 /// Inputs and shape values as they lie together in the arena, and in the staging memory that they
@@ -39,9 +42,12 @@ struct StagedInputs {
   size_t shape_values_offset = 0;                  ///< from `offset`
 };
 
+/// Of one segment of the plan; most plans have one. Of the next segment's first step, whose sizes
+/// the host finds, it has the inputs.
 struct ShapeEntry {
-  std::vector<int64_t> symbols, slots;
-  std::vector<StepRun> steps;
+  size_t segment = 0;
+  std::vector<int64_t> symbols, slots;  ///< kUnknownSize: a later segment finds it
+  std::vector<StepRun> steps;           ///< of the plan; empty outside the segment
   std::vector<std::byte> shape_values;
   std::vector<std::vector<int64_t>> output_shapes;
   std::vector<backend::TensorArg> outputs;
@@ -53,6 +59,10 @@ struct ShapeEntry {
   RunRecording recording;
 
   int64_t slot(int32_t index) const { return slots[index]; }
+  bool knows(std::span<const int32_t> indices) const {
+    return std::ranges::all_of(indices,
+                               [this](int32_t index) { return slots[index] != kUnknownSize; });
+  }
   /// Sets the address of every argument, from the bases of a run (Source::base).
   void resolve(std::span<std::byte* const> bases);
 };

@@ -60,23 +60,29 @@ int32_t ShapeProgram::slot(const Dim& dim) {
   return it->second;
 }
 
+int64_t ShapeProgram::evaluate(std::span<const Instruction> code, std::span<const int64_t> symbols,
+                               std::vector<int64_t>& stack) {
+  stack.clear();
+  for (const Instruction& instruction : code) {
+    if (instruction.kind == DimOp::Kind::kConstant) {
+      stack.push_back(instruction.operand);
+    } else if (instruction.kind == DimOp::Kind::kSymbol) {
+      if (symbols[instruction.operand] == kUnknownSize) return kUnknownSize;
+      stack.push_back(symbols[instruction.operand]);
+    } else {
+      const int64_t b = stack.back();
+      stack.pop_back();
+      stack.back() = apply(instruction.kind, stack.back(), b);
+    }
+  }
+  return stack.back();
+}
+
 void ShapeProgram::evaluate(std::span<const int64_t> symbols, std::span<int64_t> slots) const {
   std::vector<int64_t> stack;
   for (size_t s = 0; s < slots_.size(); ++s) {
-    stack.clear();
-    for (uint32_t at = slots_[s].begin; at < slots_[s].end; ++at) {
-      const Instruction& instruction = code_[at];
-      if (instruction.kind == DimOp::Kind::kConstant) {
-        stack.push_back(instruction.operand);
-      } else if (instruction.kind == DimOp::Kind::kSymbol) {
-        stack.push_back(symbols[instruction.operand]);
-      } else {
-        const int64_t b = stack.back();
-        stack.pop_back();
-        stack.back() = apply(instruction.kind, stack.back(), b);
-      }
-    }
-    slots[s] = stack.back();
+    const auto [begin, end] = slots_[s];
+    slots[s] = evaluate(std::span(code_).subspan(begin, end - begin), symbols, stack);
   }
 }
 

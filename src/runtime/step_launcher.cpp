@@ -67,7 +67,7 @@ backend::LaunchCall StepLauncher::call_of(const ShapeEntry& entry, size_t s,
 
 void StepLauncher::launch(const ShapeEntry& entry, size_t s, const backend::Execution& on,
                           std::byte* arena) const {
-  if (entry.steps[s].empty) return;
+  if (entry.steps[s].empty || entry.steps[s].found) return;
   at_step(s, [&] { engine_.kernels[s]->launch(call_of(entry, s, on, arena)); });
 }
 

@@ -27,6 +27,8 @@ class Transfer {
   /// that name, or the buffer is too small.
   const backend::TensorArg& output_for(const ShapeEntry& entry, const OutputBuffer& buffer) const;
   void copy_to(const ShapeEntry& entry, std::span<const OutputBuffer> buffers);
+  /// The elements of an argument that has its address. On a GPU it waits for the steps before.
+  EvalTensor read(const backend::TensorArg& arg);
 
   /// Waits for what was enqueued.
   void synchronise();

@@ -13,7 +13,7 @@ namespace {
 std::map<std::string, int64_t> largest_sizes(const plan::Plan& plan) {
   std::map<std::string, int64_t> sizes;
   for (const plan::Symbol& symbol : plan.symbols) sizes[symbol.name] = symbol.max;
-  plan.add_token_bounds(sizes);
+  plan.add_bounds(sizes);
   return sizes;
 }
 

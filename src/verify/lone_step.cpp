@@ -26,6 +26,7 @@ class Builder {
   }
 
   std::optional<LoneStep> build(size_t index) {
+    if (from_.begins_segment(static_cast<int32_t>(index))) return std::nullopt;
     plan::Step step = from_.steps[index];
     if (step.op == OpKind::kAttention) without_sequences(step);
     for (int32_t& in : step.inputs) in = in == kNone ? kNone : value_of(in);
@@ -126,7 +127,7 @@ class Builder {
 std::optional<LoneStep> lone_step(const plan::Plan& plan, size_t index,
                                   const std::map<std::string, int64_t>& sizes) {
   std::map<std::string, int64_t> all = sizes;
-  plan.add_token_bounds(all);
+  plan.add_bounds(all);
   return Builder(plan, all).build(index);
 }
 

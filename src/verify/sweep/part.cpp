@@ -58,6 +58,21 @@ EvalTensor in_type(EvalTensor value, DType type) {
   return value;
 }
 
+// All sizes of a run: those that data say, too.
+std::map<std::string, int64_t> sizes_of_run(const plan::Plan& plan, const Recorder& run,
+                                            const NamedTensors& inputs) {
+  std::vector<Tensor> ordered;
+  for (const std::string& name : plan.input_names) ordered.push_back(*find(inputs, name));
+  std::map<std::string, int64_t> sizes = bind_symbols(plan, ordered);
+  for (const plan::DataSize& data : plan.data_sizes) {
+    const auto made = run.steps().find(data.step);
+    if (made == run.steps().end()) continue;
+    const Tensor& output = made->second[static_cast<size_t>(data.output)];
+    if (output.defined()) sizes[data.name] = output.shape()[static_cast<size_t>(data.axis)] + 1;
+  }
+  return sizes;
+}
+
 // The array that a run had at a plan value; empty where no step of the run made it.
 std::optional<EvalTensor> value_of_run(const plan::Plan& plan, const Recorder& run,
                                        const NamedTensors& inputs, size_t index) {
@@ -77,9 +92,7 @@ std::optional<EvalTensor> value_of_run(const plan::Plan& plan, const Recorder& r
     }
   }
   if (!found || !view) return found;
-  std::vector<Tensor> ordered;
-  for (const std::string& name : plan.input_names) ordered.push_back(*find(inputs, name));
-  return view_of(value, *found, bind_symbols(plan, ordered));
+  return view_of(value, *found, sizes_of_run(plan, run, inputs));
 }
 
 void check_part_names(const Subject& subject) {
