@@ -167,7 +167,8 @@ void copy_to(const Output& output, const NamedBuffer& buffer) {
   if (output.bytes) std::memcpy(elements.data(), output.data, output.bytes);
 }
 
-/// Vernier's name of a type of DLPack; "" where it has none.
+/// Vernier's name of a type of DLPack; "" where it has none. Types of fewer than 8 bits are packed
+/// there.
 std::string name_of(nb::dlpack::dtype type) {
   using enum nb::dlpack::dtype_code;
   const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
@@ -177,7 +178,7 @@ std::string name_of(nb::dlpack::dtype type) {
                            : code == Int    ? "i"
                            : code == UInt   ? "u"
                                             : nullptr;
-  return kind && type.lanes == 1 ? kind + std::to_string(type.bits) : "";
+  return kind && type.lanes == 1 && type.bits >= 8 ? kind + std::to_string(type.bits) : "";
 }
 
 /// (type, elements as unsigned integers) of an array of the host that is shared by DLPack; without

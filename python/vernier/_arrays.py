@@ -26,13 +26,20 @@ NamedElements = tuple[str, str, Array]
 # NumPy's name of a type -> Vernier's.
 _TYPES = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16",
-    "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
+    "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2", "float8_e4m3fnuz": "f8e4m3fnuz",
+    "float8_e5m2fnuz": "f8e5m2fnuz", "float8_e8m0fnu": "f8e8m0", "float4_e2m1fn": "f4e2m1",
+    "int4": "i4", "uint4": "u4", "int2": "i2", "uint2": "u2",
     "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "bool",
 }
 _NUMPY_NAMES = {ours: numpy for numpy, ours in _TYPES.items()}
-# Types that arrays may hold as bare bits, and those bits' type.
-_BITS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
+# Types that NumPy lacks: arrays are ml_dtypes', or hold the bare bits, and those bits' type. An
+# element of 4 or 2 bits takes a byte, of which the lowest bits count.
+_BITS = {
+    "bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8", "f8e4m3fnuz": "uint8",
+    "f8e5m2fnuz": "uint8", "f8e8m0": "uint8", "f4e2m1": "uint8",
+    "i4": "int8", "u4": "uint8", "i2": "int8", "u2": "uint8",
+}
 _HOST, _CUDA = 1, 2  # DLPack's numbers of the CPU's memory and of an NVIDIA GPU's
 NamedCapsule = tuple[str, Any]
 
@@ -46,8 +53,8 @@ def to_native(arrays: Mapping[str, Any], expected: Mapping[str, str], *,
               widen: bool = False) -> list[NamedElements]:
     """Dense arrays in the machine's byte order; only those that are not so already are copied.
 
-    `expected` holds Vernier's types by name: where one is bfloat16 or float8, unsigned integers
-    of its size are its bits. With `widen` integers of fewer bits become an expected integer type.
+    `expected` holds Vernier's types by name: where NumPy lacks one, integers of its size are its
+    bits. With `widen` integers of fewer bits become an expected integer type.
     """
     return [_one(name, given, expected.get(name), widen) for name, given in arrays.items()]
 
@@ -146,5 +153,5 @@ def from_native(arrays: list[NamedElements]) -> dict[str, Array]:
         elif ml_dtypes is not None:
             result[name] = elements.view(getattr(ml_dtypes, numpy_name(dtype)))
         else:
-            result[name] = elements
+            result[name] = elements.view(_BITS[dtype])
     return result

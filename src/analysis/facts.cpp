@@ -144,8 +144,9 @@ ValueId under_casts(const Graph& graph, ValueId value) {
   constexpr int kMaxCasts = 16;  // exporters write one or two
   for (int taken = 0; taken < kMaxCasts; ++taken) {
     const Node* cast = producer_of(graph, value, OpKind::kCast);
-    if (!cast || !is_float(dtype_of(graph, value)) || !is_float(dtype_of(graph, cast->inputs[0])))
-      break;
+    if (!cast) break;
+    const DType from = dtype_of(graph, cast->inputs[0]), to = dtype_of(graph, value);
+    if (!is_float(from) || !is_float(to) || is_small_float(from) || is_small_float(to)) break;
     value = cast->inputs[0];
   }
   return value;

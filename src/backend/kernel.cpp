@@ -10,4 +10,16 @@ const KernelDef* find_kernel(const Backend& backend, std::string_view name) {
   return nullptr;
 }
 
+Support supports(const KernelDef& kernel, const Problem& problem) {
+  if ((flags(problem.op) & kMoves) == 0 && !is_evaluator(kernel.name)) {
+    for (const auto* operands : {&problem.inputs, &problem.outputs}) {
+      for (const Operand& operand : *operands) {
+        if (operand.present && is_only_evaluated(operand.dtype))
+          return no("does not compute with " + std::string(vernier::name(operand.dtype)));
+      }
+    }
+  }
+  return kernel.supports(problem);
+}
+
 }  // namespace vernier::backend

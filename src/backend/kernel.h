@@ -332,6 +332,9 @@ using Backend = KernelSet;
 
 /// The kernel of that name in a backend, or null.
 const KernelDef* find_kernel(const Backend& backend, std::string_view name);
+/// Does the kernel take the problem? What its row says, but types that only evaluators compute with
+/// (core/dtype.h) are moved by kernels of kMoves and refused by all others.
+Support supports(const KernelDef& kernel, const Problem& problem);
 /// True for the last row of an operator, which runs its FP64 evaluator.
 inline bool is_evaluator(std::string_view kernel) { return kernel.ends_with(".evaluator"); }
 

@@ -137,7 +137,7 @@ void check_enumeration(std::string_view name, int64_t number, int64_t last) {
 void AttrReader::operator()(std::string_view, bool& v) { v = word() != 0; }
 void AttrReader::operator()(std::string_view name, DType& v) {
   const uint64_t number = word();
-  if (number > static_cast<uint64_t>(DType::kW4)) {
+  if (number > static_cast<uint64_t>(kLastDType)) {
     throw Error(ErrorCode::kInput, "attribute " + std::string(name) + ": unknown element type " +
                                        std::to_string(number));
   }

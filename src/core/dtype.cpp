@@ -1,6 +1,7 @@
 // Element types: see dtype.h.
 #include "core/dtype.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -36,6 +37,14 @@ constexpr std::array kRows{
     DTypeRow{DType::kQ4, "q4", 1},
     DTypeRow{DType::kW8, "w8", 0},
     DTypeRow{DType::kW4, "w4", 0},
+    DTypeRow{DType::kI4, "i4", 1},
+    DTypeRow{DType::kU4, "u4", 1},
+    DTypeRow{DType::kI2, "i2", 1},
+    DTypeRow{DType::kU2, "u2", 1},
+    DTypeRow{DType::kF4E2M1, "f4e2m1", 1},
+    DTypeRow{DType::kF8E4M3FNUZ, "f8e4m3fnuz", 1},
+    DTypeRow{DType::kF8E5M2FNUZ, "f8e5m2fnuz", 1},
+    DTypeRow{DType::kF8E8M0, "f8e8m0", 1},
 };
 
 template <class T>
@@ -59,6 +68,20 @@ std::optional<DType> parse_dtype(std::string_view text) {
     if (row.name == text && row.type != DType::kUndefined) return row.type;
   }
   return std::nullopt;
+}
+
+size_t element_bits(DType t) {
+  switch (t) {
+    case DType::kI4:
+    case DType::kU4:
+    case DType::kF4E2M1:
+      return 4;
+    case DType::kI2:
+    case DType::kU2:
+      return 2;
+    default:
+      return 8 * size_bytes(t);
+  }
 }
 
 uint16_t f32_to_f16(float x) {
@@ -131,8 +154,11 @@ struct FloatFormat {
   double spacing;            // of the numbers in [1, 2)
   double max_finite;         // the largest finite number
   double beyond = HUGE_VAL;  // the result of overflow
+  double least = -HUGE_VAL;  // the smallest number of a type without 0 and signs
+  double zero = -0.0;        // 0 where the type has no -0
 };
 constexpr FloatFormat format_of(DType t) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   switch (t) {
     case DType::kF32:
       return {0x1p-126, 0x1p-23, 0x1.fffffep127};
@@ -143,13 +169,21 @@ constexpr FloatFormat format_of(DType t) {
     case DType::kBF16:
       return {0x1p-126, 0x1p-7, 0x1.fep127};
     case DType::kF8E4M3:
-      return {0x1p-6, 0x1p-3, 448, std::numeric_limits<double>::quiet_NaN()};
+      return {0x1p-6, 0x1p-3, 448, kNaN};
     case DType::kF8E5M2:
       return {0x1p-14, 0x1p-2, 57344};
     case DType::kQ8:  // spaced by 1 wherever it is finite; it saturates
       return {128, 0x1p-7, 127, 127};
     case DType::kQ4:
       return {8, 0x1p-3, 7, 7};
+    case DType::kF4E2M1:
+      return {1, 0x1p-1, 6, 6};
+    case DType::kF8E4M3FNUZ:
+      return {0x1p-7, 0x1p-3, 240, kNaN, -HUGE_VAL, 0.0};
+    case DType::kF8E5M2FNUZ:
+      return {0x1p-15, 0x1p-2, 57344, kNaN, -HUGE_VAL, 0.0};
+    case DType::kF8E8M0:
+      return {0x1p-127, 1, 0x1p127, kNaN, 0x1p-127};
     default:
       return {0, 0, HUGE_VAL};
   }
@@ -164,10 +198,64 @@ FloatRounder::FloatRounder(DType t) {
   shift_ = 0x1.8p52 * format.spacing;
   max_finite_ = format.max_finite;
   overflow_ = format.beyond;
+  least_ = format.least;
+  zero_ = format.zero;
 }
 
 double round_to(DType t, double x) { return FloatRounder(t).nearest(x); }
 double truncate_to(DType t, double x) { return FloatRounder(t).truncated(x); }
+
+namespace {
+
+// A float of a few bits behind its sign: an exponent and, in the lowest bits, a mantissa.
+struct SmallFormat {
+  int mantissa_bits, bias;
+};
+constexpr SmallFormat kE2M1{1, 1}, kE4M3FNUZ{3, 8}, kE5M2FNUZ{2, 16};
+constexpr uint8_t kFnuzNaN = 0x80, kE8M0NaN = 0xff;
+constexpr int kE8M0Bias = 127;
+
+double magnitude_of(const SmallFormat& format, int code) {
+  const int exponent = code >> format.mantissa_bits, one = 1 << format.mantissa_bits;
+  const int mantissa = code & (one - 1);
+  return exponent == 0 ? std::ldexp(mantissa, 1 - format.bias - format.mantissa_bits)
+                       : std::ldexp(one + mantissa, exponent - format.bias - format.mantissa_bits);
+}
+// The inverse, of a number that the format has.
+int code_of(const SmallFormat& format, double magnitude) {
+  const int least = 1 - format.bias;
+  const int exponent = magnitude == 0 ? least : std::max(std::ilogb(magnitude), least);
+  const int mantissa = static_cast<int>(std::ldexp(magnitude, format.mantissa_bits - exponent));
+  return mantissa + ((exponent - least) << format.mantissa_bits);
+}
+
+double from_e2m1(uint8_t bits) {
+  const double magnitude = magnitude_of(kE2M1, bits & 7);
+  return (bits & 8) != 0 ? -magnitude : magnitude;
+}
+uint8_t to_e2m1(double value) {
+  if (std::isnan(value)) return 0;
+  const int code = code_of(kE2M1, std::abs(round_to(DType::kF4E2M1, value)));
+  return static_cast<uint8_t>(code | (std::signbit(value) ? 8 : 0));
+}
+double from_fnuz(const SmallFormat& format, uint8_t bits) {
+  if (bits == kFnuzNaN) return std::numeric_limits<double>::quiet_NaN();
+  const double magnitude = magnitude_of(format, bits & 0x7f);
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+uint8_t to_fnuz(const SmallFormat& format, double rounded) {
+  if (std::isnan(rounded)) return kFnuzNaN;
+  return static_cast<uint8_t>(code_of(format, std::abs(rounded)) | (rounded < 0 ? 0x80 : 0));
+}
+double from_e8m0(uint8_t bits) {
+  return bits == kE8M0NaN ? std::numeric_limits<double>::quiet_NaN()
+                          : std::ldexp(1.0, bits - kE8M0Bias);
+}
+uint8_t to_e8m0(double rounded) {
+  return std::isnan(rounded) ? kE8M0NaN : static_cast<uint8_t>(std::ilogb(rounded) + kE8M0Bias);
+}
+
+}  // namespace
 
 double load_float(DType t, const void* src) {
   switch (t) {
@@ -186,6 +274,14 @@ double load_float(DType t, const void* src) {
     case DType::kQ8:
     case DType::kQ4:
       return read<int8_t>(src);
+    case DType::kF4E2M1:
+      return from_e2m1(read<uint8_t>(src));
+    case DType::kF8E4M3FNUZ:
+      return from_fnuz(kE4M3FNUZ, read<uint8_t>(src));
+    case DType::kF8E5M2FNUZ:
+      return from_fnuz(kE5M2FNUZ, read<uint8_t>(src));
+    case DType::kF8E8M0:
+      return from_e8m0(read<uint8_t>(src));
     default:
       return static_cast<double>(load_integer(t, src));
   }
@@ -219,13 +315,38 @@ void store_float(DType t, double value, void* dst) {
     case DType::kQ8:
     case DType::kQ4:
       return write(dst, static_cast<int8_t>(std::isnan(value) ? 0 : round_to(t, value)));
+    case DType::kF4E2M1:
+      return write(dst, to_e2m1(value));
+    case DType::kF8E4M3FNUZ:
+      return write(dst, to_fnuz(kE4M3FNUZ, round_to(t, value)));
+    case DType::kF8E5M2FNUZ:
+      return write(dst, to_fnuz(kE5M2FNUZ, round_to(t, value)));
+    case DType::kF8E8M0:
+      return write(dst, to_e8m0(round_to(t, value)));
     default:
       return store_integer(t, saturated_int64(value), dst);
   }
 }
 
+namespace {
+// The lowest bits of a number, as a signed or an unsigned one.
+int8_t low_signed(uint64_t value, size_t bits) {
+  const int above = 8 - static_cast<int>(bits);
+  return static_cast<int8_t>(static_cast<int8_t>(value << above) >> above);
+}
+uint8_t low_unsigned(uint64_t value, size_t bits) {
+  return static_cast<uint8_t>(value & ((1u << bits) - 1));
+}
+}  // namespace
+
 int64_t load_integer(DType t, const void* src) {
   switch (t) {
+    case DType::kI4:
+    case DType::kI2:
+      return low_signed(read<uint8_t>(src), element_bits(t));
+    case DType::kU4:
+    case DType::kU2:
+      return low_unsigned(read<uint8_t>(src), element_bits(t));
     case DType::kI8:
       return read<int8_t>(src);
     case DType::kU8:
@@ -247,6 +368,12 @@ int64_t load_integer(DType t, const void* src) {
 
 void store_integer(DType t, int64_t value, void* dst) {
   switch (t) {
+    case DType::kI4:
+    case DType::kI2:
+      return write(dst, low_signed(static_cast<uint64_t>(value), element_bits(t)));
+    case DType::kU4:
+    case DType::kU2:
+      return write(dst, low_unsigned(static_cast<uint64_t>(value), element_bits(t)));
     case DType::kI8:
       return write(dst, static_cast<int8_t>(value));
     case DType::kU8:

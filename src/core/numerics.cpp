@@ -27,16 +27,17 @@ bool represents(DType a, DType b) {
       return is_float(b) && b != DType::kF64;
     // tf32 has bf16's exponent and f16's mantissa.
     case DType::kTF32:
-      return b == DType::kF16 || b == DType::kBF16 || represents(DType::kF16, b);
+      return b == DType::kF16 || b == DType::kBF16 || represents(DType::kBF16, b);
     case DType::kF16:
+      return (is_small_float(b) && b != DType::kF8E8M0) || (b >= DType::kQ8 && b <= DType::kW4);
     case DType::kBF16:
-      return b == DType::kF8E4M3 || b == DType::kF8E5M2 || (b >= DType::kQ8 && b <= DType::kW4);
+      return is_small_float(b) || (b >= DType::kQ8 && b <= DType::kW4);
     case DType::kW8:  // its other operand is no narrower than q8
       return b == DType::kQ8 || b == DType::kQ4 || b == DType::kW4;
     case DType::kQ8:
     case DType::kF8E4M3:
     case DType::kF8E5M2:
-      return b == DType::kQ4;
+      return b == DType::kQ4 || (a != DType::kQ8 && b == DType::kF4E2M1);
     default:
       return false;
   }

@@ -141,7 +141,7 @@ void fields(V& v, Fields<V, Canary> x) {
 }
 
 // The largest number of each enumeration that is stored as one.
-constexpr DType last_of(DType) { return DType::kW4; }
+constexpr DType last_of(DType) { return kLastDType; }
 constexpr plan::PlanValue::Kind last_of(plan::PlanValue::Kind) {
   return plan::PlanValue::Kind::kAlias;
 }

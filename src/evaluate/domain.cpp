@@ -251,6 +251,9 @@ InputDomain float_domain(InputDomain domain, const Evidence& evidence, bool mask
     domain.min = -1;
   } else if (evidence.positive) {
     domain.min = 0.05;
+  } else if (domain.dtype == DType::kF8E8M0) {
+    domain.min = 0.05;
+    domain.why = "its type has positive numbers only";
   } else if (!evidence.scaled_grid) {
     domain.kind = Kind::kNormal;
     domain.min = -kCutOff;

@@ -80,7 +80,7 @@ RangeRow Ranges::row_of(size_t step, std::string point, double peak, DType type)
   const OpKind op = plan_.steps[step].op;
   const bool quantizes = op == OpKind::kQuantizeRows || op == OpKind::kQuantizedLinear ||
                          op == OpKind::kQuantizeLinear;
-  const bool is_scaled = quantizes && is_8_bit_float(type);
+  const bool is_scaled = quantizes && is_small_float(type);
   return {.step = static_cast<int32_t>(step),
           .name = plan_.steps[step].name,
           .op = std::string(vernier::name(plan_.steps[step].op)),

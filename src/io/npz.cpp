@@ -212,13 +212,17 @@ bool is_zip(std::span<const std::byte> bytes) {
 
 // A tensor in a type that NumPy has.
 Tensor storable(const Tensor& tensor, const std::string& where) {
-  if (tensor.dtype() == DType::kBF16) {
+  const DType type = tensor.dtype();
+  if (is_8_bit_float(type)) fail(where, "NumPy has no type for " + std::string(name(type)));
+  if (type == DType::kBF16 || is_small_float(type)) {
     std::vector<double> values(static_cast<size_t>(tensor.elems()));
     for (int64_t i = 0; i < tensor.elems(); ++i) values[i] = tensor.float_at(i);
     return Tensor::from(DType::kF32, tensor.shape(), std::span<const double>(values));
   }
-  if (tensor.dtype() == DType::kF8E4M3 || tensor.dtype() == DType::kF8E5M2) {
-    fail(where, "NumPy has no type for " + std::string(name(tensor.dtype())));
+  if (is_small_integer(type)) {
+    const std::vector<int64_t> values = tensor.integers();
+    return Tensor::from(is_signed_integer(type) ? DType::kI8 : DType::kU8, tensor.shape(),
+                        std::span<const int64_t>(values));
   }
   return tensor;
 }

@@ -123,11 +123,18 @@ void translate_shrink(NodeContext& node) {
 
 // ---- types and limits -----------------------------------------------------------------------
 
+// To FLOAT8E8M0 numbers are rounded up, ONNX's default; other types have one way.
+void check_round_mode(NodeContext& node, DType to) {
+  const std::string mode = node.attrs().text("round_mode", "up");
+  if (to == DType::kF8E8M0 && mode != "up")
+    node.fail("round_mode is '" + mode + "'; expected 'up', the one that is supported");
+}
+
 void translate_cast(NodeContext& node) {
   CastAttrs attrs;
   attrs.to = element_type(node.attrs().required_integer("to"), "Cast: attribute 'to'");
   attrs.saturate = node.attrs().flag("saturate", 1);
-  node.attrs().ignore("round_mode");  // of FLOAT8E8M0, a type that is refused
+  check_round_mode(node, attrs.to);
   node.set_output(0, node.emit(OpKind::kCast, node.all_inputs(), attrs));
 }
 
@@ -142,7 +149,7 @@ void translate_cast_like(NodeContext& node) {
   CastAttrs attrs;
   attrs.to = node.dtype(node.input(1));
   attrs.saturate = node.attrs().flag("saturate", 1);
-  node.attrs().ignore("round_mode");
+  check_round_mode(node, attrs.to);
   node.set_output(0, node.emit(OpKind::kCast, {node.input(0)}, attrs));
 }
 

@@ -14,7 +14,7 @@ proto::TensorProto message_of(const Tensor& tensor) {
   proto::TensorProto message;
   message.set_data_type(static_cast<int32_t>(element_type_number(tensor.dtype())));
   message.mutable_dims()->Assign(tensor.shape().begin(), tensor.shape().end());
-  message.set_raw_data(tensor.data(), tensor.bytes());
+  message.set_raw_data(packed(tensor));
   return message;
 }
 

@@ -200,10 +200,10 @@ void Importer::add_initializers(proto::GraphProto& graph, Scope& scope) {
     const std::string where = "initializer " + quote(tensor.name());
     if (tensor.name().empty()) fail("an initializer has no name");
     const bool four_bits = type_of_4_bits(tensor.data_type()).has_value();
-    Tensor data = tensors_.read(tensor, where, role_of(tensor, roles), FourBits::kRead);
+    Tensor data = tensors_.read(tensor, where, role_of(tensor, roles), FourBits::kAsBytes);
     const std::string inner = scope.path.empty() ? tensor.name() : scope.path + "/" + tensor.name();
     const ir::ValueId id = graph_->add_constant(std::move(data), inner);
-    if (four_bits) four_bits_.insert(id);
+    if (four_bits) four_bits_.emplace(id, ir::kNoValue);
     define(scope, tensor.name(), {.value = id}, where);
   }
 }
@@ -277,11 +277,10 @@ void Importer::add_outputs(const Scope& scope) {
                        "output " + quote(output.name()) + " is not computed by Vernier");
       continue;
     }
-    if (four_bits_.contains(binding->value))
-      fail(where + " is of 4 bits; return what DequantizeLinear makes of it");
-    graph_->outputs.push_back(binding->value);
+    const ir::ValueId value = in_own_type(binding->value);
+    graph_->outputs.push_back(value);
     graph_->output_names.push_back(output.name());
-    note_declared_shape(output, binding->value);
+    note_declared_shape(output, value);
   }
   unsupported_.throw_if_any();
   if (graph_->outputs.empty()) fail("the graph has no outputs");
@@ -317,14 +316,30 @@ bool Importer::resolve_inputs(const proto::NodeProto& node, const Scope& scope,
       unsupported_.add("", binding->producer,
                        "its output " + quote(name) + " is used, but Vernier does not compute it");
     }
-    // Others may depend on the type, as QuantizeLinear does on its zero point's.
-    if (four_bits_.contains(binding->value) && node.op_type() != "DequantizeLinear")
-      fail("node " + quote(node.name()) + " (" + node.op_type() + ") reads " + quote(name) +
-           ", which is of 4 bits; only DequantizeLinear may. Dequantize it in the model");
     known = known && binding->kind == Binding::Kind::kValue;
     inputs.push_back(binding->value);
   }
+  // Others may depend on the type, as QuantizeLinear does on its zero point's. The numbers and the
+  // zero point of one DequantizeLinear have one type.
+  const auto is_held_so = [&](size_t i) {
+    return i >= inputs.size() || inputs[i] == ir::kNoValue || four_bits_.contains(inputs[i]);
+  };
+  if (node.op_type() == "DequantizeLinear" && is_held_so(0) && is_held_so(2)) return known;
+  for (ir::ValueId& input : inputs) input = in_own_type(input);
   return known;
+}
+
+ir::ValueId Importer::in_own_type(ir::ValueId value) {
+  const auto held = four_bits_.find(value);
+  if (held == four_bits_.end()) return value;
+  if (held->second == ir::kNoValue) {
+    const bool is_signed = graph_->value(value).dtype == DType::kI8;
+    const CastAttrs to{.to = is_signed ? DType::kI4 : DType::kU4};
+    const ir::NodeId cast = graph_->add_node(OpKind::kCast, {value}, encode(to));
+    ops::infer_node(*graph_, cast);
+    held->second = graph_->node(cast).outputs[0];
+  }
+  return held->second;
 }
 
 void Importer::import_nodes(const Nodes& nodes, Scope& scope) {

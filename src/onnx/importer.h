@@ -60,6 +60,8 @@ class Importer {
   /// Values of the node's inputs; false if one of them depends on an unsupported node.
   bool resolve_inputs(const proto::NodeProto& node, const Scope& scope,
                       std::vector<ir::ValueId>& inputs);
+  /// The value as i4 or u4 if it is an initializer of 4 bits, else itself.
+  ir::ValueId in_own_type(ir::ValueId value);
   void define(Scope& scope, const std::string& name, Binding binding, const std::string& where);
   void define_unknown(const proto::NodeProto& node, Scope& scope, const std::string& where);
 
@@ -104,8 +106,9 @@ class Importer {
   int nesting_ = 0;           // of calls and bodies, here
   size_t inlined_bytes_ = 0;  // of names, operands and constants of bodies so far
   std::shared_ptr<ir::Graph> graph_ = std::make_shared<ir::Graph>();
-  std::set<ir::ValueId> four_bits_;  // initializers of INT4 and UINT4, held as i8 and u8
-  size_t substitutions_ = 0;         // of the graph, applied so far
+  // Initializers of INT4 and UINT4, held as i8 and u8, and the same as i4 and u4 once it is needed.
+  std::map<ir::ValueId, ir::ValueId> four_bits_;
+  size_t substitutions_ = 0;  // of the graph, applied so far
 };
 
 }  // namespace vernier::onnx

@@ -64,9 +64,11 @@ bool MovedWeights::read(proto::TensorProto& tensor) {
   if (tensor.data_location() != proto::TensorProto::EXTERNAL) return false;
   const std::string where = "tensor " + quote(tensor.name());
   Shape shape(tensor.dims().begin(), tensor.dims().end());
-  const bool halves = type_of_4_bits(tensor.data_type()).has_value();  // two numbers in a byte
-  if (halves) shape = {(num_elems(shape) + 1) / 2};
-  const DType type = halves ? DType::kU8 : element_type(tensor.data_type(), where);
+  DType type = element_type(tensor.data_type(), where);
+  if (is_packed(type)) {
+    shape = {packed_bytes(type, num_elems(shape))};
+    type = DType::kU8;
+  }
   const auto array = external_.read(tensor, type, shape, where);
   if (!array)
     fail(where + ": its file " + quote(external_location(tensor)) + " is missing, and " +

@@ -28,7 +28,7 @@ void set_tensor(proto::TensorProto& proto, const std::string& name, const Tensor
   proto.set_name(name);
   proto.set_data_type(static_cast<int32_t>(element_type_number(tensor.dtype())));
   for (int64_t size : tensor.shape()) proto.add_dims(size);
-  proto.set_raw_data(tensor.data(), tensor.bytes());
+  proto.set_raw_data(packed(tensor));
 }
 
 }  // namespace

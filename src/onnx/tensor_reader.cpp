@@ -142,6 +142,7 @@ Tensor seeded_weight(const std::string& name, DType dtype, Shape shape, WeightRo
   std::vector<double> values(count);
   for (double& value : values) {
     value = center + deviation * random.normal();
+    if (dtype == DType::kF8E8M0) value = std::abs(value);  // it has no others
     if (role == WeightRole::kVariance) value = std::abs(value) + 0.01;
   }
   return Tensor::from(dtype, std::move(shape), std::span<const double>(values));
@@ -163,11 +164,11 @@ std::optional<Tensor> TensorReader::read_external(proto::TensorProto& tensor, DT
   return std::nullopt;
 }
 
-// Two numbers in a byte, the first one in its lower half, as raw data, int32_data or in a file.
-Tensor TensorReader::read_4_bits(proto::TensorProto& tensor, DType dtype,
+// Several elements in a byte, as raw data, int32_data or in a file.
+Tensor TensorReader::read_packed(proto::TensorProto& tensor, DType dtype,
                                  const std::string& where) {
   const Shape shape = read_shape(tensor, where);
-  const int64_t count = num_elems(shape), held = (count + 1) / 2;
+  const int64_t held = packed_bytes(dtype, num_elems(shape));
   if (tensor.has_segment()) fail(where, "is stored in segments, which is not supported");
   std::optional<Tensor> bytes;
   if (tensor.data_location() == proto::TensorProto::EXTERNAL) {
@@ -180,21 +181,18 @@ Tensor TensorReader::read_4_bits(proto::TensorProto& tensor, DType dtype,
     check_count(static_cast<size_t>(tensor.int32_data_size()), {held}, "int32_data", where);
     bytes = read_int32_data(tensor, DType::kU8, {held});
   }
-  return Tensor::filled(dtype, shape, [&](std::byte* to) {
-    for (int64_t i = 0; i < count; ++i) {
-      const auto pair = std::to_integer<uint8_t>(bytes->data()[i / 2]);
-      const int number = (i % 2 == 0 ? pair : pair >> 4) & 0xf;
-      const bool negative = dtype == DType::kI8 && number > 7;
-      to[i] = static_cast<std::byte>(negative ? number - 16 : number);
-    }
-  });
+  return unpacked(dtype, shape, bytes->data());
 }
 
 Tensor TensorReader::read(proto::TensorProto& tensor, const std::string& where, WeightRole role,
                           FourBits four_bits) {
-  if (const auto held = type_of_4_bits(tensor.data_type()); held && four_bits == FourBits::kRead)
-    return read_4_bits(tensor, *held, where);
   const DType dtype = element_type(tensor.data_type(), where);
+  if (is_packed(dtype)) {
+    const auto read = std::make_shared<const Tensor>(read_packed(tensor, dtype, where));
+    const auto held = type_of_4_bits(tensor.data_type());
+    if (!held || four_bits == FourBits::kAsTheyAre) return *read;
+    return {*held, read->shape(), read, read->data()};  // the same bytes
+  }
   Shape shape = read_shape(tensor, where);
   if (tensor.has_segment()) fail(where, "is stored in segments, which is not supported");
   if (tensor.data_location() == proto::TensorProto::EXTERNAL) {

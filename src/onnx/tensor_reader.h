@@ -18,8 +18,9 @@ enum class WeightRole : uint8_t {
   kVariance,  ///< around 1 and positive
 };
 
-/// Is a tensor of INT4 or UINT4 read, as i8 or u8? Only where nothing depends on its type.
-enum class FourBits : uint8_t { kRefused, kRead };
+/// Does a tensor of INT4 or UINT4 become one of i4 or u4, or of i8 or u8 with the same numbers? The
+/// latter where nothing depends on its type.
+enum class FourBits : uint8_t { kAsTheyAre, kAsBytes };
 
 class TensorReader {
  public:
@@ -29,13 +30,13 @@ class TensorReader {
   /// The array; raw bytes are moved out of `tensor` where that saves a copy.
   /// Throws Error(kInput) naming `where` for types, sizes and data that do not fit together.
   Tensor read(proto::TensorProto& tensor, const std::string& where,
-              WeightRole role = WeightRole::kPlain, FourBits four_bits = FourBits::kRefused);
+              WeightRole role = WeightRole::kPlain, FourBits four_bits = FourBits::kAsTheyAre);
 
   /// Names of the tensors that got seeded values because their file is missing.
   const std::vector<std::string>& seeded() const { return seeded_; }
 
  private:
-  Tensor read_4_bits(proto::TensorProto& tensor, DType dtype, const std::string& where);
+  Tensor read_packed(proto::TensorProto& tensor, DType dtype, const std::string& where);
   std::optional<Tensor> read_external(proto::TensorProto& tensor, DType dtype, const Shape& shape,
                                       const std::string& where);
 

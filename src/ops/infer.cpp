@@ -130,7 +130,7 @@ DType GraphContext::dtype(size_t i) const {
   const DType stored = input(i).dtype;
   const OpKind op = node().op;
   if (op == OpKind::kQuantizeLinear || op == OpKind::kDequantizeLinear) {
-    if (is_8_bit_float(stored)) return stored;  // the model's own
+    if (is_small_float(stored)) return stored;  // the model's own
   }
   const bool converts = graph_.typed && is_float(stored) && stored != DType::kF64;
   return converts ? DType::kF32 : stored;

@@ -67,7 +67,8 @@ class Finder {
       const NodeId user = sole_user(graph_, p);
       if (user == ir::kNoNode) return fail(20, p, "probabilities with one use, the product with v");
       const Node& n = graph_.node(user);
-      if (n.op == kCast && is_float(n.attrs_as<CastAttrs>().to)) {
+      const DType to = n.op == kCast ? n.attrs_as<CastAttrs>().to : DType::kUndefined;
+      if (is_float(to) && !is_small_float(to)) {
         p = n.outputs[0];
         continue;
       }

@@ -144,7 +144,7 @@ bool merge_scalars(Graph& graph, NodeId id) {
 bool holds_all(DType wide, DType narrow) {
   if (narrow == DType::kBool) return wide != DType::kBool;
   return is_signed_integer(wide) && is_signed_integer(narrow) &&
-         size_bytes(wide) >= size_bytes(narrow);
+         element_bits(wide) >= element_bits(narrow);
 }
 
 bool merge_casts(Graph& graph, NodeId id) {

@@ -1,7 +1,8 @@
 // g(f(a, b), c) ⇒ FusedElementwise{"f(%0,%1);g(%3,%2)"}(a, b, c)
 //   requires: every operator elementwise with one output; every inner result used only inside the
 //   chain, and of the chain's shape (a smaller one would be computed again for every row); one
-//   request that satisfies all nodes. A decision about floats stays a step of its own, so that
+//   request that satisfies all nodes; no type of 8 bits and fewer that values are rounded to, which
+//   would be lost inside (dtype.h: is_small_float, is_small_integer). A decision about floats stays a step of its own, so that
 //   verify can follow it (docs/decisions/0012-decisions-are-steps.md).
 //   Chains are maximal: they grow upward from their last node, and nodes are visited from the end.
 #include <algorithm>
@@ -26,12 +27,20 @@ bool decides(const Graph& graph, const Node& n) {
   return is_decision(n.op, in, graph.value(n.outputs[0]).dtype);
 }
 
+bool has_small_type(const Graph& graph, const Node& n) {
+  const auto is_small = [&graph](ValueId v) {
+    const DType type = v == kNoValue ? DType::kUndefined : graph.value(v).dtype;
+    return is_small_float(type) || is_small_integer(type);
+  };
+  return std::ranges::any_of(n.inputs, is_small) || std::ranges::any_of(n.outputs, is_small);
+}
+
 bool fusable(const Graph& graph, const Node& n) {
   if ((flags(n.op) & kElementwise) == 0 || n.op == OpKind::kFusedElementwise) return false;
   if (n.op == OpKind::kIdentity || n.outputs.size() != 1 || !n.has_output(0)) return false;
   if (graph.value(n.outputs[0]).values) return false;  // sizes are computed on the host
   if (std::ranges::find(n.inputs, kNoValue) != n.inputs.end()) return false;
-  return !decides(graph, n);
+  return !decides(graph, n) && !has_small_type(graph, n);
 }
 
 class Chain {

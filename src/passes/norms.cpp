@@ -53,8 +53,12 @@ bool fits_axes(const Graph& graph, ValueId value, const SymShape& x, int64_t axi
 ValueId next_operand(const Graph& graph, OpKind op, const NormMatch& m, ValueId& result) {
   ValueId at = m.out;
   NodeId user = sole_user(graph, at);
-  while (user != ir::kNoNode && graph.node(user).op == kCast &&
-         is_float(graph.node(user).attrs_as<CastAttrs>().to)) {
+  const auto only_widens = [&graph](NodeId id) {
+    if (graph.node(id).op != kCast) return false;
+    const DType to = graph.node(id).attrs_as<CastAttrs>().to;
+    return is_float(to) && !is_small_float(to);
+  };
+  while (user != ir::kNoNode && only_widens(user)) {
     at = graph.node(user).outputs[0];
     user = sole_user(graph, at);
   }

@@ -62,7 +62,7 @@ Choice choice_for(const ir::Graph& graph, const ir::Node& node, const backend::B
   Choice choice;
   for (const backend::KernelDef& row : backend.kernels) {
     if (row.op != node.op) continue;
-    Support support = row.supports(problem);
+    Support support = backend::supports(row, problem);
     if (support && read == Read::kStrided && !(row.strided_inputs & 1u))
       support = no("takes no array with gaps");
     if (support) {
@@ -508,7 +508,7 @@ class Planner {
     problem.inputs.push_back({true, v.dtype, v.shape, nullptr});
     problem.outputs.push_back({true, v.dtype, v.shape, nullptr});
     for (const backend::KernelDef& row : backend_.kernels) {
-      if (row.op != OpKind::kIdentity || !row.supports(problem)) continue;
+      if (row.op != OpKind::kIdentity || !backend::supports(row, problem)) continue;
       Step step;
       step.kernel = row.name;
       last_ = {};

@@ -71,7 +71,7 @@ class Typing {
       keep_f8(id);
       return;
     }
-    if (node.op == OpKind::kQuantizeLinear && is_8_bit_float(value(node.outputs[0]).dtype))
+    if (node.op == OpKind::kQuantizeLinear && is_small_float(value(node.outputs[0]).dtype))
       node.request.store = {value(node.outputs[0]).dtype, false};
     if (node.op == OpKind::kCast && is_float_cast(node)) drop_cast(node);
     if (is_exact(node.op) && !has(node, kView)) keep_exact_type(node);
@@ -86,15 +86,15 @@ class Typing {
   }
 
   bool has_f8(const ir::Node& node) const {
-    return is_8_bit_float(value(node.inputs[0]).dtype) ||
-           is_8_bit_float(value(node.outputs[0]).dtype);
+    return is_small_float(value(node.inputs[0]).dtype) ||
+           is_small_float(value(node.outputs[0]).dtype);
   }
 
-  // No mode asks for 8-bit floats: a rounding to them is the model's own, and stays one.
+  // No mode asks for floats of 8 and 4 bits: a rounding to them is the model's own, and stays one.
   void keep_f8(ir::NodeId id) {
     ir::Node& node = graph_.node(id);
     const DType to = node.attrs_as<CastAttrs>().to;
-    if (is_8_bit_float(to)) node.request.store = {to, false};
+    if (is_small_float(to)) node.request.store = {to, false};
     ops::infer_node(graph_, id);
   }
 
@@ -211,7 +211,7 @@ void type_graph(ir::Graph& graph) { Typing(graph).run(); }
 DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i) {
   const ir::Value& v = graph.value(node.inputs[i]);
   if (!graph.typed || !v.is_constant() || !is_float(v.dtype) || v.dtype == DType::kF64 ||
-      is_8_bit_float(v.dtype))
+      is_small_float(v.dtype))
     return v.dtype;
   const auto narrowed = [&](DType type) {
     return is_narrow(type) && !represents(type, v.dtype) ? type : v.dtype;

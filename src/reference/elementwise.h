@@ -36,6 +36,11 @@ inline double integer_to_double(DType type, int64_t v) {
 }
 /// v as integer type `type`: truncated toward zero, saturated to the type's range, NaN gives 0.
 int64_t double_to_integer(DType type, double v);
+/// v as a Cast or QuantizeLinear to float type `type` takes it, not rounded to it: in the floats of
+/// 8 bits within its range if it `saturates`, in f4e2m1 always, where NaN is 0. To f8e8m0 it is
+/// rounded up to a power of two; beyond the type it is the nearest one if it `saturates`, else NaN,
+/// and NaN of a negative number.
+double double_to_float(DType type, double v, bool saturates);
 
 /// Throws Error(kInput) naming the operator, its input and the type it got.
 [[noreturn]] void unsupported_type(const char* op, DType got);

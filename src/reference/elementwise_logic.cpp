@@ -80,7 +80,7 @@ void eval_bitwise_xor(const EvalCall& call) {
 // negative number, gives only fill bits.
 void eval_bit_shift(const EvalCall& call) {
   const bool left = decode<BitShiftAttrs>(call.attrs).left;
-  const uint64_t width = size_bytes(call.in[0]->dtype) * 8;
+  const uint64_t width = element_bits(call.in[0]->dtype);
   const bool arithmetic = !left && is_signed_integer(call.in[0]->dtype);
   combine_integers("BitShift", call, [=](int64_t a, int64_t b) -> int64_t {
     const auto bits = static_cast<uint64_t>(a), shift = static_cast<uint64_t>(b);

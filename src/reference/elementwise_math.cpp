@@ -1,6 +1,8 @@
 // FP64 evaluators of the one-input arithmetic and trigonometric operators.
 // Contract: core/evaluator.h; each function is one row of ops.def.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "reference/elementwise.h"
 #include "reference/vector_math.h"
@@ -10,13 +12,54 @@ namespace vernier::reference {
 int64_t double_to_integer(DType type, double v) {
   if (type == DType::kBool) return v != 0;  // NaN is true
   if (std::isnan(v)) return 0;
-  const auto bits = static_cast<int>(size_bytes(type) * 8);
+  const auto bits = static_cast<int>(element_bits(type));
   const bool is_signed = is_signed_integer(type);
   const double limit = std::ldexp(1.0, is_signed ? bits - 1 : bits);  // one past the largest value
   if (v >= limit) return is_signed ? INT64_MAX >> (64 - bits) : wrap_integer(type, -1);
   if (v < (is_signed ? -limit : 0.0)) return is_signed ? INT64_MIN >> (64 - bits) : 0;
   if (type == DType::kU64) return static_cast<int64_t>(static_cast<uint64_t>(v));
   return static_cast<int64_t>(v);
+}
+
+namespace {
+
+// ONNX's table of Cast, "saturate + up"; without saturation what the type lacks is NaN.
+double power_of_two_above(double v, bool saturates) {
+  constexpr double kLeast = 0x1p-127, kMost = 0x1p127;
+  const bool is_within = v >= kLeast && v <= kMost;
+  if (std::isnan(v) || v < 0 || (!is_within && !saturates))
+    return std::numeric_limits<double>::quiet_NaN();
+  if (!is_within) return v < kLeast ? kLeast : kMost;
+  int exponent = 0;
+  return std::frexp(v, &exponent) == 0.5 ? v : std::ldexp(1.0, exponent);
+}
+
+// The largest finite value of a float type that saturates.
+double saturation_limit(DType type) {
+  switch (type) {
+    case DType::kF8E4M3:
+      return 448;
+    case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ:
+      return 57344;
+    case DType::kF8E4M3FNUZ:
+      return 240;
+    case DType::kF4E2M1:
+      return 6;
+    default:
+      return HUGE_VAL;
+  }
+}
+
+}  // namespace
+
+double double_to_float(DType type, double v, bool saturates) {
+  if (!is_small_float(type)) return v;
+  if (type == DType::kF8E8M0) return power_of_two_above(v, saturates);
+  if (type == DType::kF4E2M1 && std::isnan(v)) return 0;
+  if (std::isnan(v) || !(saturates || type == DType::kF4E2M1)) return v;
+  const double limit = saturation_limit(type);
+  return std::clamp(v, -limit, limit);
 }
 
 void unsupported_type(const char* op, DType got) {

@@ -41,12 +41,10 @@ double zero_point(const EvalCall& call, size_t s) {
   return zero->value(zero->elems() == 1 ? 0 : static_cast<int64_t>(s));
 }
 
-double finite_limit(DType f8) { return f8 == DType::kF8E4M3 ? 448 : 57344; }
-
 }  // namespace
 
-// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. For f8 the
-// quotient is not rounded to an integer, and clamped to the largest finite value if it saturates.
+// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. For floats of 8
+// and 4 bits the quotient is not rounded to an integer, and saturates as double_to_float says.
 void eval_quantize_linear(const EvalCall& call) {
   const auto attrs = decode<QuantizeAttrs>(call.attrs);
   const EvalTensor &x = *call.in[0], &scale = *call.in[1];
@@ -56,9 +54,7 @@ void eval_quantize_linear(const EvalCall& call) {
     const size_t s = index(i), at = static_cast<size_t>(i);
     const double quotient = x.value(i) / scale.f[s], zero = zero_point(call, s);
     if (y.is_float()) {
-      const double limit = attrs.saturate ? finite_limit(y.dtype) : HUGE_VAL;
-      const double v = quotient + zero;
-      y.f[at] = call.rounding(0, std::isnan(v) ? v : std::clamp(v, -limit, limit));
+      y.f[at] = call.rounding(0, double_to_float(y.dtype, quotient + zero, attrs.saturate));
     } else {
       const double rounded = std::isnan(quotient) ? 0.0 : std::nearbyint(quotient);
       y.i[at] = double_to_integer(y.dtype, rounded + zero);

@@ -191,7 +191,7 @@ void infer_bit_cast(InferContext& context) {
   const auto has_bits = [](DType type) {
     return size_bytes(type) > 0 && type != DType::kQ8 && type != DType::kQ4;
   };
-  if (!has_bits(from) || !has_bits(to) || size_bytes(from) != size_bytes(to))
+  if (!has_bits(from) || !has_bits(to) || element_bits(from) != element_bits(to))
     context.fail("the bits of " + std::string(name(from)) + " are not those of " +
                  std::string(name(to)) + "; expected types of the same size");
   const bool converts = is_float(from) && from != DType::kF64 && context.dtype(0) == DType::kF32;

@@ -6,8 +6,9 @@ namespace vernier::rules {
 namespace {
 
 bool is_quantized_type(DType type) {
-  return is_8_bit_float(type) || type == DType::kI8 || type == DType::kU8 || type == DType::kI16 ||
-         type == DType::kU16;
+  if (is_small_float(type)) return type != DType::kF8E8M0;  // the type of scales
+  return is_small_integer(type) || type == DType::kI8 || type == DType::kU8 ||
+         type == DType::kI16 || type == DType::kU16;
 }
 
 // The scale fits x in one of the three layouts, and the zero point the scale.
@@ -47,7 +48,7 @@ void infer_quantize_linear(InferContext& context) {
   check_layout(context, attrs);
   const DType type = attrs.dtype == DType::kUndefined ? DType::kU8 : attrs.dtype;
   if (!is_quantized_type(type))
-    context.fail("quantizes to " + std::string(name(type)) + ", expected 8 or 16 bits");
+    context.fail("quantizes to " + std::string(name(type)) + ", expected a type of at most 16 bits");
   if (context.has_input(2) && context.dtype(2) != type) {
     context.fail("the zero point is " + std::string(name(context.dtype(2))) + ", the output " +
                  std::string(name(type)));
@@ -63,7 +64,7 @@ void infer_dequantize_linear(InferContext& context) {
   check_layout(context, attrs);
   if (context.has_input(2)) require_same_type(context, 2);
   const DType type = attrs.dtype == DType::kUndefined ? context.dtype(1) : attrs.dtype;
-  if (!is_float(type))
+  if (!is_float(type) || type == DType::kF8E8M0)
     context.fail("its output type is " + std::string(name(type)) + ", expected a float type");
   context.set_output(0, type, context.shape(0));
 }

@@ -75,6 +75,12 @@ void fill(CProblem& problem, const Problem& asked) {
 Support supports(const PluginKernel& kernel, const Problem& asked) {
   if (std::max(asked.inputs.size(), asked.outputs.size()) > size_t{VERNIER_MAX_OPERANDS})
     return no("a plugin's kernel takes at most 16 inputs and outputs");
+  for (const auto* operands : {&asked.inputs, &asked.outputs}) {
+    for (const backend::Operand& operand : *operands) {
+      if (operand.present && is_only_evaluated(operand.dtype))
+        return no("vernier/custom_op.h has no type " + std::string(vernier::name(operand.dtype)));
+    }
+  }
   CProblem problem;
   fill(problem, asked);
   const char* reason = kernel.functions->supports(&problem.c);

@@ -26,7 +26,7 @@ Error refused(const plan::Step& step, const std::string& what) {
 // types they take.
 DType as_computed(DType stored) { return is_float(stored) ? DType::kF32 : stored; }
 
-// Of these operators the 8-bit floats are the model's own: what they quantize to.
+// Of these operators the floats of 8 and 4 bits are the model's own: what they quantize to.
 bool is_q_or_dq(OpKind op) {
   return op == OpKind::kQuantizeLinear || op == OpKind::kDequantizeLinear;
 }
@@ -52,8 +52,8 @@ class Known {
 
 /// The numbers of an integer type; empty where it holds all of 64 bits.
 std::optional<std::pair<int64_t, int64_t>> range_of(DType type) {
-  constexpr size_t kByteBits = 8, kMostBits = 64;
-  const size_t bits = type == DType::kBool ? 1 : size_bytes(type) * kByteBits;
+  constexpr size_t kMostBits = 64;
+  const size_t bits = type == DType::kBool ? 1 : element_bits(type);
   if (bits >= kMostBits) return std::nullopt;
   const int64_t count = int64_t{1} << bits;
   const int64_t low = is_signed_integer(type) ? -count / 2 : 0;
@@ -84,7 +84,7 @@ class StepContext final : public rules::InferContext {
   bool has_input(size_t i) const override { return i < inputs_.size() && inputs_[i].present; }
   DType dtype(size_t i) const override {
     const DType stored = input(i).dtype;
-    return is_q_or_dq(step_.op) && is_8_bit_float(stored) ? stored : as_computed(stored);
+    return is_q_or_dq(step_.op) && is_small_float(stored) ? stored : as_computed(stored);
   }
   const SymShape& shape(size_t i) const override { return *input(i).shape; }
 
@@ -361,7 +361,7 @@ backend::Problem problem_of(const plan::Plan& plan, const plan::Step& step) {
 void prove_kernel(const plan::Plan& plan, const plan::Step& step, const backend::KernelDef& kernel,
                   const backend::Problem& problem) {
   check_layouts(plan, step, kernel);
-  if (const Support support = kernel.supports(problem); !support)
+  if (const Support support = backend::supports(kernel, problem); !support)
     throw refused(step, "the kernel " + support.reason);
   const Numerics numerics = kernel.numerics(problem);
   if (const Support support = satisfies(numerics, step.asked); !support)

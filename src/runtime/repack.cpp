@@ -46,13 +46,13 @@ std::vector<Tensor> unpack(const plan::Plan& plan, const plan::Step& step,
 const backend::KernelDef& kernel_here(const backend::Backend& backend, const plan::Plan& plan,
                                       const plan::Step& step, const backend::KernelDef& own,
                                       const backend::Problem& problem) {
-  const Support reason = own.supports(problem);
+  const Support reason = backend::supports(own, problem);
   if (reason) return own;
   const auto at_least = [](DType t) { return TypeRequest{t, false}; };
   const Request as_before{at_least(step.numerics.compute), at_least(step.numerics.accumulate),
                           at_least(step.numerics.store), "build"};
   for (const backend::KernelDef& row : backend.kernels) {
-    if (row.op != step.op || !row.supports(problem)) continue;
+    if (row.op != step.op || !backend::supports(row, problem)) continue;
     const Numerics numerics = row.numerics(problem);
     if (satisfies(numerics, as_before) && satisfies(numerics, step.asked)) return row;
   }
@@ -116,7 +116,7 @@ Placed place_step(const backend::Backend& backend, const plan::Plan& plan, const
   const backend::KernelDef* kernel = own;
   std::vector<Tensor> plain;
   std::optional<Repacked> repacked;
-  if (!own->supports(problem) || !is_packed_here(plan, step, *own, problem)) {
+  if (!backend::supports(*own, problem) || !is_packed_here(plan, step, *own, problem)) {
     plain = unpack(plan, step, *own, problem);
     for (size_t i = 0; i < step.packed.size(); ++i) {
       backend::Operand& in = problem.inputs[step.packed[i].at()];

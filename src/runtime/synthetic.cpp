@@ -61,6 +61,13 @@ std::vector<InputShape> synthetic_shapes(const Engine& engine, const std::string
   return shapes;
 }
 
+namespace {
+// A type of scales has no negative numbers.
+double value_of(DType type, double drawn) {
+  return type == DType::kF8E8M0 ? std::abs(drawn) : drawn;
+}
+}  // namespace
+
 std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string& sizes) {
   const plan::Plan& plan = engine.impl().plan;
   const std::vector<InputShape> shapes = synthetic_shapes(engine, sizes);
@@ -80,7 +87,7 @@ std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string
     }
     for (size_t at = 0; at < array.bytes.size(); at += width) {
       if (is_float(value.dtype))
-        store_float(value.dtype, normal(random), array.bytes.data() + at);
+        store_float(value.dtype, value_of(value.dtype, normal(random)), array.bytes.data() + at);
       else
         store_integer(value.dtype, 1, array.bytes.data() + at);
     }

@@ -102,6 +102,22 @@ UnitInLastPlace::UnitInLastPlace(DType dtype) {
     mantissa = 2;
     least = -14;
   }
+  if (dtype == DType::kF8E4M3FNUZ) {
+    mantissa = 3;
+    least = -7;
+  }
+  if (dtype == DType::kF8E5M2FNUZ) {
+    mantissa = 2;
+    least = -15;
+  }
+  if (dtype == DType::kF4E2M1) {
+    mantissa = 1;
+    least = 0;
+  }
+  if (dtype == DType::kF8E8M0) {
+    mantissa = 0;
+    least = -127;
+  }
   const bool counts = dtype == DType::kQ8 || dtype == DType::kQ4;  // in units of 1
   if (counts) mask_ = mantissa = least = 0;
   least_ = std::bit_cast<int64_t>(std::ldexp(1.0, least));

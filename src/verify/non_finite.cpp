@@ -154,6 +154,11 @@ bool is_non_finite(DType dtype, std::span<const std::byte> bytes) {
       return has_full_exponent<uint8_t>(bytes, 0x7f);  // NaN only: it has no infinity
     case DType::kF8E5M2:
       return has_full_exponent<uint8_t>(bytes, 0x7c);
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2FNUZ:
+      return std::ranges::find(bytes, std::byte{0x80}) != bytes.end();
+    case DType::kF8E8M0:
+      return std::ranges::find(bytes, std::byte{0xff}) != bytes.end();
     default:
       return false;
   }

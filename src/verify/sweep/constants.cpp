@@ -32,7 +32,7 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 DType common_float(const std::vector<Tensor>& tensors) {
   DType common = DType::kUndefined;
   for (const Tensor& t : tensors) {
-    if (!t.defined() || !is_float(t.dtype()) || is_8_bit_float(t.dtype()) || t.dtype() == common)
+    if (!t.defined() || !is_float(t.dtype()) || is_small_float(t.dtype()) || t.dtype() == common)
       continue;
     common = common == DType::kUndefined || represents(t.dtype(), common) ? t.dtype()
              : represents(common, t.dtype())                              ? common
@@ -124,7 +124,7 @@ class ModelConstants {
     std::vector<ir::ValueId> ids;
     for (const Tensor& t : inputs) {
       const bool converts =
-          t.defined() && is_float(t.dtype()) && !is_8_bit_float(t.dtype()) && t.dtype() != common;
+          t.defined() && is_float(t.dtype()) && !is_small_float(t.dtype()) && t.dtype() != common;
       ids.push_back(!t.defined() ? ir::kNoValue
                                  : graph.add_constant(converts ? as_type(t, common) : t));
     }
@@ -305,7 +305,7 @@ class Holder {
   // Numbers of f8e4m3 that the model holds, not made by this build.
   bool is_models_own(const Place& place) const {
     return place.derivation != plan::kNone &&
-           is_8_bit_float(plan_.derivations[place.derivation].dtype);
+           is_small_float(plan_.derivations[place.derivation].dtype);
   }
   // Is the derivation that of a matrix of another shape than the constant's?
   bool is_real_weight(const Place& place) const {

@@ -91,7 +91,7 @@ class Translator {
   Translator(std::vector<Instruction> program, std::span<const DType> inputs)
       : program_(std::move(program)), inputs_(inputs.size()) {
     for (DType input : inputs) {
-      if (is_8_bit_float(input)) steps_.reason = "an input of type " + std::string(name(input));
+      if (is_small_float(input)) steps_.reason = "an input of type " + std::string(name(input));
       steps_.types.push_back(computed_type(input));
     }
     if (inputs.size() > kMaxElementwiseInputs) steps_.reason = "more than 16 inputs";
@@ -143,7 +143,7 @@ class Translator {
     steps_.reason = refusal(instruction, types);
     if (!steps_.reason.empty()) return;
     const DType result = computed_type(result_type(instruction, types));
-    if (is_8_bit_float(result)) {
+    if (is_small_float(result)) {
       steps_.reason = "a result of type " + std::string(name(result));
       return;
     }

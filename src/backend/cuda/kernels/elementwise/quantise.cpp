@@ -11,6 +11,7 @@ namespace {
 bool is_up_to_f64(DType type) {
   return type == DType::kF64 || type == DType::kF32 || is_16_bit_float(type);
 }
+bool takes_integer(DType type) { return is_integer(type) && !is_only_evaluated(type); }
 Support no_loop(const char* what, DType type) {
   return no(std::string(what) + " is " + std::string(name(type)));
 }
@@ -20,13 +21,13 @@ Support supports_quantise(const Problem& problem) {
               y = problem.outputs[0].dtype;
   if (!is_up_to_f64(x) && !is_integer(x)) return no_loop("the input", x);
   if (!is_up_to_f64(scale)) return no_loop("the scale", scale);
-  if (!is_8_bit_float(y) && (!is_integer(y) || size_bytes(y) > 4)) return no_loop("the output", y);
+  if (!is_8_bit_float(y) && (!takes_integer(y) || size_bytes(y) > 4)) return no_loop("the output", y);
   return yes();
 }
 Support supports_dequantise(const Problem& problem) {
   const DType x = problem.inputs[0].dtype, scale = problem.inputs[1].dtype,
               y = problem.outputs[0].dtype;
-  if (!is_8_bit_float(x) && !is_integer(x)) return no_loop("the input", x);
+  if (!is_8_bit_float(x) && !takes_integer(x)) return no_loop("the input", x);
   if (!is_up_to_f64(scale)) return no_loop("the scale", scale);
   if (!is_up_to_f64(y)) return no_loop("the output", y);
   return yes();
