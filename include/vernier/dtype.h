@@ -31,8 +31,8 @@ enum class DType : uint8_t {
   kQ4 = 18,  ///< the same from -7 to 7: weights of 4 bits, a byte each until a kernel packs them
   kW8 = 19,  ///< a compute type only: of a product whose weight is q8, its other operand as stored
   kW4 = 20,  ///< the same with a weight of q4
-  // ONNX's smallest types, which a model's own Casts and quantization make. An element takes a byte:
-  // a number as int8 or uint8, a float's code in the lowest bits.
+  // ONNX's smallest types, which a model's own Casts and quantization make. An element takes a
+  // byte: a number as int8 or uint8, a float's code in the lowest bits.
   kI4 = 21,
   kU4 = 22,
   kI2 = 23,

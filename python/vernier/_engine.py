@@ -19,7 +19,7 @@ class Port(NamedTuple):
     """One input or output of an engine."""
 
     name: str
-    dtype: str  #: NumPy's name, "float32"; "bfloat16" and "float8_…" are ml_dtypes'
+    dtype: str  #: NumPy's name, "float32"; "bfloat16", "float8_…", "int4" … are ml_dtypes'
     shape: tuple[int | str, ...]  #: a number, or an expression over named sizes: "batch"
     ranges: tuple[tuple[int, int], ...]  #: minimum and maximum of each size
 
@@ -178,7 +178,8 @@ class Session:
         dense, or of the other byte order, are copied first. Types are not converted but by `widen`
         of the session: a float64 array for a float32 input is an Error, as are wrong names and
         shapes. bfloat16 arrays are ml_dtypes'; a uint16 array is taken as the bits of one, and
-        where ml_dtypes is not installed, outputs are such bits too.
+        where ml_dtypes is not installed, outputs are such bits too. So are the types of 8 bits and
+        fewer that NumPy lacks: float8_…, float4_e2m1fn, int4, uint4, int2, uint2.
 
         out     dense arrays of the right type and shape by output name, which are written and
                 returned in place of new ones.

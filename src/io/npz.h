@@ -58,13 +58,14 @@ NamedTensors read_arrays(const std::filesystem::path& path);
 /// As read_arrays, from memory. `name` stands for the file in messages and for an .npy's stem.
 NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::string& name);
 
-/// A tensor as an .npy file. bf16 becomes f4 (exact). Throws Error(kInput) "<where>: …" for f8
-/// types.
+/// A tensor as an .npy file. bf16, f4e2m1, the fnuz types and f8e8m0 become f4, integers of 4 and 2
+/// bits i1 or u1 (all exact). Throws Error(kInput) "<where>: …" for f8e4m3 and f8e5m2.
 std::string npy_bytes(const Tensor& tensor, const std::string& where);
 
-/// Writes an uncompressed .npz archive, whole or not at all (core/whole_file.h). bf16 is written as
-/// f4 (exact). Equal arrays give equal bytes. Throws Error(kInput) for f8 types, double or empty
-/// names and a path that is not a regular file, Error(kMachine) if the file cannot be written.
+/// Writes an uncompressed .npz archive, whole or not at all (core/whole_file.h). Types become
+/// NumPy's as in npy_bytes. Equal arrays give equal bytes. Throws Error(kInput) for f8e4m3 and
+/// f8e5m2, double or empty names and a path that is not a regular file, Error(kMachine) if the file
+/// cannot be written.
 void write_npz(const std::filesystem::path& path, const NamedTensors& arrays);
 
 /// `paths` with each folder replaced by the .npz files in it, by name. Throws Error(kInput) naming

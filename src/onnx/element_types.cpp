@@ -46,9 +46,7 @@ constexpr std::array<Row, 27> kTypes{{
 }};
 
 // How many of them ONNX packs into a byte, the first one in its lowest bits.
-size_t elements_per_byte(DType dtype) {
-  return is_packed(dtype) ? 8 / element_bits(dtype) : 1;
-}
+size_t elements_per_byte(DType dtype) { return is_packed(dtype) ? 8 / element_bits(dtype) : 1; }
 
 bool known(int64_t number) { return number >= 0 && static_cast<size_t>(number) < kTypes.size(); }
 

@@ -9,8 +9,8 @@
 
 namespace vernier::onnx {
 
-/// The element type of ONNX's number. Throws Error(kInput) "<where>: element type STRING ..." for the
-/// types that Vernier does not support and for unknown numbers.
+/// The element type of ONNX's number. Throws Error(kInput) "<where>: element type STRING ..." for
+/// the types that Vernier does not support and for unknown numbers.
 DType element_type(int64_t number, const std::string& where);
 /// The type whose numbers hold ONNX's 4-bit type: i8 of INT4, u8 of UINT4. Empty for all others.
 std::optional<DType> type_of_4_bits(int64_t number);

@@ -141,7 +141,8 @@ std::optional<MadeAttributes> attributes_of(const Node& node) {
     case kCast: {
       const auto attrs = node.attrs_as<CastAttrs>();
       MadeAttributes made{{"to", type_number(attrs.to)}};
-      if (is_small_float(attrs.to) && !is_packed(attrs.to)) made.push_back({"saturate", flag(attrs.saturate)});
+      if (is_small_float(attrs.to) && !is_packed(attrs.to))
+        made.push_back({"saturate", flag(attrs.saturate)});
       return made;
     }
     case kArgMax:

@@ -2,8 +2,8 @@
 //   requires: every operator elementwise with one output; every inner result used only inside the
 //   chain, and of the chain's shape (a smaller one would be computed again for every row); one
 //   request that satisfies all nodes; no type of 8 bits and fewer that values are rounded to, which
-//   would be lost inside (dtype.h: is_small_float, is_small_integer). A decision about floats stays a step of its own, so that
-//   verify can follow it (docs/decisions/0012-decisions-are-steps.md).
+//   would be lost inside (dtype.h: is_small_float, is_small_integer). A decision about floats stays
+//   a step of its own, so that verify can follow it (docs/decisions/0012-decisions-are-steps.md).
 //   Chains are maximal: they grow upward from their last node, and nodes are visited from the end.
 #include <algorithm>
 #include <map>

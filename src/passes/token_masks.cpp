@@ -47,10 +47,9 @@ std::optional<KeepMask> keep_mask_of(const Graph& graph, ValueId value) {
         break;
       case kCast: {
         const DType from = dtype_of(graph, n->inputs[0]), to = dtype_of(graph, value);
-        const bool keeps_zero =
-            (to == DType::kBool && !token) ||
-            (!is_float(from) && !is_small_float(to) &&
-             (is_float(to) || element_bits(to) >= element_bits(from)));
+        const bool keeps_zero = (to == DType::kBool && !token) ||
+                                (!is_float(from) && !is_small_float(to) &&
+                                 (is_float(to) || element_bits(to) >= element_bits(from)));
         if (!keeps_zero) return std::nullopt;  // some number becomes 0, or 0 a number
         break;
       }

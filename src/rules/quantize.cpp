@@ -48,7 +48,8 @@ void infer_quantize_linear(InferContext& context) {
   check_layout(context, attrs);
   const DType type = attrs.dtype == DType::kUndefined ? DType::kU8 : attrs.dtype;
   if (!is_quantized_type(type))
-    context.fail("quantizes to " + std::string(name(type)) + ", expected a type of at most 16 bits");
+    context.fail("quantizes to " + std::string(name(type)) +
+                 ", expected a type of at most 16 bits");
   if (context.has_input(2) && context.dtype(2) != type) {
     context.fail("the zero point is " + std::string(name(context.dtype(2))) + ", the output " +
                  std::string(name(type)));

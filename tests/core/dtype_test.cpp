@@ -34,8 +34,35 @@ std::vector<Narrow> narrow_types() {
   };
 }
 
+Narrow small_type(DType type, uint32_t count) {
+  return {type, count,
+          [type](uint32_t bits) {
+            const auto byte = static_cast<uint8_t>(bits);
+            return static_cast<float>(load_float(type, &byte));
+          },
+          [type](float value) {
+            uint8_t byte = 0;
+            store_float(type, value, &byte);
+            return uint32_t{byte};
+          }};
+}
+
+// With ONNX's types that only evaluators take. f8e8m0 has powers of two alone.
+std::vector<Narrow> rounded_types() {
+  std::vector<Narrow> types = narrow_types();
+  types.push_back(small_type(DType::kF4E2M1, 16));
+  types.push_back(small_type(DType::kF8E4M3FNUZ, 256));
+  types.push_back(small_type(DType::kF8E5M2FNUZ, 256));
+  return types;
+}
+std::vector<Narrow> stored_types() {
+  std::vector<Narrow> types = rounded_types();
+  types.push_back(small_type(DType::kF8E8M0, 256));
+  return types;
+}
+
 TEST(DType, EveryPatternSurvivesARoundTrip) {
-  for (const Narrow& type : narrow_types()) {
+  for (const Narrow& type : stored_types()) {
     SCOPED_TRACE(name(type.type));
     for (uint32_t bits = 0; bits < type.count; ++bits) {
       const float wide = type.widen(bits);
@@ -53,7 +80,7 @@ TEST(DType, EveryPatternSurvivesARoundTrip) {
 // Between two neighboring values: below the middle goes down, above goes up, the middle goes to
 // the even pattern. Positive values are increasing in their bits.
 TEST(DType, EveryMiddleRoundsToEven) {
-  for (const Narrow& type : narrow_types()) {
+  for (const Narrow& type : rounded_types()) {
     SCOPED_TRACE(name(type.type));
     for (uint32_t bits = 0; bits + 1 < type.count / 2; ++bits) {
       const double low = type.widen(bits), high = type.widen(bits + 1);
@@ -74,7 +101,7 @@ TEST(DType, EveryMiddleRoundsToEven) {
 
 // Toward zero: everything from a value up to just below the next becomes the value.
 TEST(DType, TruncationGoesTowardsZero) {
-  for (const Narrow& type : narrow_types()) {
+  for (const Narrow& type : rounded_types()) {
     SCOPED_TRACE(name(type.type));
     for (uint32_t bits = 0; bits + 1 < type.count / 2; ++bits) {
       const double low = type.widen(bits), high = type.widen(bits + 1);
@@ -176,8 +203,96 @@ TEST(DType, StoresRoundOnceFromDouble) {
   EXPECT_EQ(load_float(DType::kBF16, &bits), 1 + 0x1p-7);
 }
 
+// Values of codes and conversions as the package ml_dtypes has them; f4e2m1's NaN is 0 here.
+TEST(DType, SmallFloatsAreThoseOfOnnx) {
+  struct Code {
+    DType type;
+    uint8_t code;
+    double value;
+  };
+  for (const Code& row : {
+           Code{DType::kF4E2M1, 0x1, 0.5},
+           Code{DType::kF4E2M1, 0x3, 1.5},
+           Code{DType::kF4E2M1, 0x7, 6},
+           Code{DType::kF4E2M1, 0xd, -3},
+           Code{DType::kF4E2M1, 0xf7, 6},
+           Code{DType::kF8E4M3FNUZ, 0x01, 0x1p-10},
+           Code{DType::kF8E4M3FNUZ, 0x08, 0x1p-7},
+           Code{DType::kF8E4M3FNUZ, 0x43, 1.375},
+           Code{DType::kF8E4M3FNUZ, 0x7f, 240},
+           Code{DType::kF8E4M3FNUZ, 0xff, -240},
+           Code{DType::kF8E4M3FNUZ, 0x80, NAN},
+           Code{DType::kF8E5M2FNUZ, 0x01, 0x1p-17},
+           Code{DType::kF8E5M2FNUZ, 0x41, 1.25},
+           Code{DType::kF8E5M2FNUZ, 0x7f, 57344},
+           Code{DType::kF8E5M2FNUZ, 0xb2, -0.09375},
+           Code{DType::kF8E5M2FNUZ, 0x80, NAN},
+           Code{DType::kF8E8M0, 0x00, 0x1p-127},
+           Code{DType::kF8E8M0, 0x7f, 1},
+           Code{DType::kF8E8M0, 0xfe, 0x1p127},
+           Code{DType::kF8E8M0, 0xff, NAN},
+       }) {
+    const double got = load_float(row.type, &row.code);
+    EXPECT_TRUE(std::isnan(row.value) ? std::isnan(got) : got == row.value)
+        << name(row.type) << " " << int{row.code} << ": " << got;
+  }
+  struct Store {
+    DType type;
+    double value;
+    uint8_t code;
+  };
+  for (const Store& row : {
+           Store{DType::kF4E2M1, 1e6, 0x7},        Store{DType::kF4E2M1, -kInf, 0xf},
+           Store{DType::kF4E2M1, 5, 0x6},          Store{DType::kF4E2M1, -0.1, 0x8},
+           Store{DType::kF4E2M1, NAN, 0x0},        Store{DType::kF8E4M3FNUZ, 247.9, 0x7f},
+           Store{DType::kF8E4M3FNUZ, 248, 0x80},   Store{DType::kF8E4M3FNUZ, -0.0, 0x00},
+           Store{DType::kF8E4M3FNUZ, -1e-9, 0x00}, Store{DType::kF8E4M3FNUZ, -kInf, 0x80},
+           Store{DType::kF8E4M3FNUZ, NAN, 0x80},   Store{DType::kF8E5M2FNUZ, 61439, 0x7f},
+           Store{DType::kF8E5M2FNUZ, 61440, 0x80}, Store{DType::kF8E5M2FNUZ, -0.1, 0xb2},
+           Store{DType::kF8E8M0, 1.4, 0x7f},       Store{DType::kF8E8M0, 1.5, 0x80},
+           Store{DType::kF8E8M0, 3, 0x81},         Store{DType::kF8E8M0, 0, 0xff},
+           Store{DType::kF8E8M0, -1, 0xff},        Store{DType::kF8E8M0, 0x1.8p127, 0xff},
+           Store{DType::kF8E8M0, kInf, 0xff},
+       }) {
+    uint8_t code = 0xaa;
+    store_float(row.type, row.value, &code);
+    EXPECT_EQ(code, row.code) << name(row.type) << " of " << row.value;
+  }
+  EXPECT_EQ(truncate_to(DType::kF8E8M0, 0x1.8p127), 0x1p127);
+  EXPECT_EQ(truncate_to(DType::kF8E8M0, 1.99), 1);
+  EXPECT_TRUE(std::isnan(truncate_to(DType::kF8E8M0, -1)));
+  EXPECT_TRUE(std::isnan(truncate_to(DType::kF8E8M0, 0x1p-128)));
+  EXPECT_FALSE(std::signbit(round_to(DType::kF8E5M2FNUZ, -1e-30)));
+  EXPECT_FALSE(std::signbit(truncate_to(DType::kF8E5M2FNUZ, -1e-30)));
+  EXPECT_TRUE(std::signbit(round_to(DType::kF4E2M1, -1e-30)));
+}
+
+TEST(DType, OfSmallIntegersTheLowestBitsCount) {
+  struct Row {
+    DType type;
+    size_t bits;
+    int64_t low, high;
+  };
+  for (const Row& row : {Row{DType::kI4, 4, -8, 7}, Row{DType::kU4, 4, 0, 15},
+                         Row{DType::kI2, 2, -2, 1}, Row{DType::kU2, 2, 0, 3}}) {
+    SCOPED_TRACE(name(row.type));
+    EXPECT_EQ(element_bits(row.type), row.bits);
+    EXPECT_TRUE(is_small_integer(row.type));
+    const int64_t count = row.high - row.low + 1;
+    for (int64_t v = -300; v <= 300; ++v) {
+      const int64_t want = ((v - row.low) % count + count) % count + row.low;
+      ASSERT_EQ(wrap_integer(row.type, v), want) << v;
+      const auto byte = static_cast<uint8_t>(v);
+      ASSERT_EQ(load_integer(row.type, &byte), want) << v;
+    }
+    uint8_t stored = 0;
+    store_integer(row.type, row.low, &stored);
+    EXPECT_EQ(static_cast<int8_t>(stored), row.low) << "the sign fills the byte";
+  }
+}
+
 TEST(DType, NamesReadBack) {
-  for (int number = 1; number <= static_cast<int>(DType::kBool); ++number) {
+  for (int number = 1; number <= static_cast<int>(kLastDType); ++number) {
     const auto type = static_cast<DType>(number);
     EXPECT_EQ(parse_dtype(name(type)), type);
     EXPECT_EQ(is_float(type) + is_integer(type) + (type == DType::kBool), 1) << name(type);
@@ -201,10 +316,9 @@ TEST(DType, IntegersWrap) {
 
 // The lattice must agree with the values: a represents b iff rounding b's values to a is exact.
 TEST(DType, RepresentationAgreesWithTheValues) {
-  const std::vector<Narrow> types = narrow_types();
-  std::vector<DType> wide{DType::kF64, DType::kF32, DType::kTF32};
-  for (const Narrow& type : types) wide.push_back(type.type);
-  for (const Narrow& narrow : types) {
+  std::vector<DType> wide{DType::kF64, DType::kF32, DType::kTF32, DType::kF4E2M1};
+  for (const Narrow& type : narrow_types()) wide.push_back(type.type);
+  for (const Narrow& narrow : stored_types()) {
     for (DType to : wide) {
       bool exact = true;
       for (uint32_t bits = 0; bits < narrow.count; ++bits) {

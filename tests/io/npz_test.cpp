@@ -110,6 +110,21 @@ TEST_F(NpzTest, EqualArraysGiveEqualBytesAndLeaveNoPartialFile) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2);
 }
 
+TEST_F(NpzTest, SmallTypesAreWrittenAsWiderOnes) {
+  const std::vector<double> values{1, -2, 1};
+  const auto of = [&](DType type) {
+    return Tensor::from(type, {3}, std::span<const double>(values));
+  };
+  write_npz(folder_ / "small.npz", {{"i", of(DType::kI2)}, {"f", of(DType::kF8E4M3FNUZ)}});
+  const NamedTensors read = read_arrays(folder_ / "small.npz");
+  for (const auto& [name, tensor] : read) {
+    EXPECT_EQ(tensor.dtype(), name == "i" ? DType::kI8 : DType::kF32);
+    for (int64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(name == "i" ? static_cast<double>(tensor.integer_at(i)) : tensor.float_at(i),
+                values[static_cast<size_t>(i)]);
+  }
+}
+
 TEST_F(NpzTest, WritingRefusesWhatNumpyCannotHold) {
   const auto refuses = [&](const NamedTensors& arrays) -> std::string {
     try {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "onnx/element_types.h"
 #include "onnx/meaning.h"
 #include "ops/evaluate.h"
 
@@ -349,6 +350,87 @@ TEST(FourBits, InBlocksWithZeroPoints) {
             (std::vector<double>{0, 1, 0, 10}));
 }
 
+// Elements of ONNX's packed types as raw data, an odd number of them.
+TEST(PackedTypes, AreReadInTheirOwnType) {
+  struct Row {
+    int32_t type;
+    DType dtype;
+    std::string raw;
+    std::vector<double> values;
+  };
+  for (const Row& row : {Row{22, DType::kI4, "\xf1\x87\x35", {1, -1, 7, -8, 5}},
+                         Row{21, DType::kU4, "\xf1\x87\x35", {1, 15, 7, 8, 5}},
+                         Row{26, DType::kI2, "\xe4\x02", {0, 1, -2, -1, -2}},
+                         Row{25, DType::kU2, "\xe4\x02", {0, 1, 2, 3, 2}},
+                         Row{23, DType::kF4E2M1, "\xf1\x87\x03", {0.5, -6, 6, 0, 1.5}},
+                         Row{18, DType::kF8E4M3FNUZ, "\x7f\xff\x43", {240, -240, 1.375}},
+                         Row{20, DType::kF8E5M2FNUZ, "\x7f\x41", {57344, 1.25}},
+                         Row{24, DType::kF8E8M0, "\x7f\x80", {1, 2}}}) {
+    SCOPED_TRACE(name(row.dtype));
+    for (const bool raw : {true, false}) {
+      ModelBuilder model(25);
+      const auto count = static_cast<int64_t>(row.values.size());
+      model.output("y").output("z");
+      proto::TensorProto w = four_bits("w", {count}, row.raw, row.type);
+      if (!raw) {
+        w.clear_raw_data();
+        for (const char byte : row.raw) w.add_int32_data(static_cast<uint8_t>(byte));
+      }
+      model.initializer(w);
+      model.node("Identity", {"w"}, {"y"});
+      model.node("Cast", {"w"}, {"z"}, {attr_int("to", kFloat)});
+      const auto graph = model.import();
+      EXPECT_EQ(graph->value(graph->outputs[0]).dtype, row.dtype);
+      const auto outputs = ops::evaluate(*graph, {}).outputs;
+      ASSERT_EQ(outputs.at("z").shape, (Shape{count}));
+      for (size_t i = 0; i < row.values.size(); ++i) {
+        EXPECT_EQ(outputs.at("z").f[i], row.values[i]) << i;
+        EXPECT_EQ(outputs.at("y").value(static_cast<int64_t>(i)), row.values[i]) << i;
+      }
+    }
+  }
+}
+
+TEST(PackedTypes, ArePackedAgain) {
+  for (const auto& [dtype, raw, count] :
+       std::initializer_list<std::tuple<DType, std::string, int64_t>>{
+           {DType::kI4, "\xf1\x87\x05", 5},
+           {DType::kU2, "\xe4\x02", 5},
+           {DType::kI2, "\xe4", 4},
+           {DType::kF4E2M1, "\xf1\x07", 3},
+           {DType::kU4, "", 0},
+           {DType::kI8, "\xf1\x87", 2}}) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(raw.data());
+    const Tensor read = is_packed(dtype) ? unpacked(dtype, {count}, bytes)
+                                         : Tensor::from_bytes(dtype, {count}, {bytes, raw.size()});
+    EXPECT_EQ(packed(read), raw) << name(dtype);
+  }
+}
+
+// The type of an initializer of 4 bits counts for all operators but DequantizeLinear.
+TEST(FourBits, OfAnInitializerAreATypeForOthers) {
+  ModelBuilder model(21);
+  model.input("x", kFloat, {2}).input("q", kInt4, {2});
+  model.output("y").output("z").output("w").output("v");
+  model.initializer(f32_tensor("s", {}, {1})).initializer(four_bits("z0", {}, "\x01"));
+  model.initializer(four_bits("w", {2}, "\xf1"));
+  model.node("QuantizeLinear", {"x", "s", "z0"}, {"y"});
+  model.node("DequantizeLinear", {"q", "s", "z0"}, {"z"});
+  model.node("DequantizeLinear", {"w", "s", "z0"}, {"v"});
+  const auto graph = model.import();
+  EXPECT_EQ(graph->value(graph->outputs[0]).dtype, DType::kI4);
+  EXPECT_EQ(graph->value(graph->outputs[2]).dtype, DType::kI4);
+  const auto made =
+      ops::evaluate(*graph,
+                    {{"x", Tensor::from(DType::kF32, {2}, std::span<const double>({{20., -3.}}))},
+                     {"q", Tensor::from(DType::kI4, {2}, std::span<const double>({{-8., 7.}}))}})
+          .outputs;
+  EXPECT_EQ(made.at("y").i, (std::vector<int64_t>{7, -2}));
+  EXPECT_EQ(made.at("z").f, (std::vector<double>{-9, 6}));
+  EXPECT_EQ(made.at("w").i, (std::vector<int64_t>{1, -1}));
+  EXPECT_EQ(made.at("v").f, (std::vector<double>{0, -2}));
+}
+
 // Example of the operator's specification, and a tensor that has no range.
 TEST(DynamicQuantizeLinear, CoversZeroAndTheRange) {
   const auto run = [](std::vector<double> x) {
@@ -400,13 +482,6 @@ INSTANTIATE_TEST_SUITE_P(
               m.node("QuantizeLinear", {"x", "s", "z"}, {"y"}, {attr_int("output_dtype", kUint8)});
             },
             "the zero point is i8, the output u8"},
-        RefusedCase{
-            "four_bits",
-            [](ModelBuilder& m) {
-              m.input("x", kFloat, {2}).initializer(f32_tensor("s", {}, {1}));
-              m.node("QuantizeLinear", {"x", "s"}, {"y"}, {attr_int("output_dtype", kInt4)});
-            },
-            "attribute 'output_dtype': element type INT4 is not supported"},
         RefusedCase{"four_bits_of_another_length",
                     [](ModelBuilder& m) {
                       m.initializer(four_bits("w", {5}, "\x21\x43"));
@@ -414,22 +489,13 @@ INSTANTIATE_TEST_SUITE_P(
                       m.node("DequantizeLinear", {"w", "s"}, {"y"});
                     },
                     "initializer 'w': raw_data has 2 bytes; shape [3] of u8 needs 3"},
-        RefusedCase{"four_bits_for_others",
-                    [](ModelBuilder& m) {
-                      m.input("x", kFloat, {2}).initializer(f32_tensor("s", {}, {1}));
-                      m.initializer(four_bits("z", {}, "\x01"));
-                      m.node("QuantizeLinear", {"x", "s", "z"}, {"y"});
-                    },
-                    "reads 'z', which is of 4 bits; only DequantizeLinear may"},
-        RefusedCase{"four_bits_as_an_output",
-                    [](ModelBuilder& m) { m.initializer(four_bits("y", {2}, "\x01")); },
-                    "graph output 'y' is of 4 bits"},
-        RefusedCase{"four_bits_as_an_attribute",
-                    [](ModelBuilder& m) {
-                      m.node("Constant", {}, {"y"},
-                             {attr_tensor("value", four_bits("", {2}, "\x01"))});
-                    },
-                    "element type INT4 is not supported"},
+        RefusedCase{
+            "scales_that_are_rounded_down",
+            [](ModelBuilder& m) {
+              m.input("x", kFloat, {2});
+              m.node("Cast", {"x"}, {"y"}, {attr_int("to", 24), attr_text("round_mode", "down")});
+            },
+            "round_mode is 'down'; expected 'up'"},
         RefusedCase{
             "parts_without_scales",
             [](ModelBuilder& m) {

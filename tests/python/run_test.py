@@ -9,10 +9,11 @@ import time
 import warnings
 
 import numpy as np
+import onnx
 import pytest
 import vernier
 from conftest import MODEL, stored_case
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from vernier import _arrays
 
 
@@ -170,6 +171,43 @@ def test_bfloat16_goes_in_and_out(doubling_model, tmp_path, monkeypatch):
     monkeypatch.setattr(_arrays, "ml_dtypes", None)  # as where it is not installed
     y = session.run({"x": ones})["y"]
     assert y.dtype == np.uint16 and np.array_equal(y, twos)
+
+
+@pytest.mark.parametrize(("onnx_type", "name", "values"), [
+    ("INT4", "int4", [-8, -1, 7]), ("UINT4", "uint4", [0, 9, 15]), ("INT2", "int2", [-2, -1, 1]),
+    ("UINT2", "uint2", [0, 2, 3]), ("FLOAT4E2M1", "float4_e2m1fn", [-6, 0.5, 3]),
+    ("FLOAT8E4M3FNUZ", "float8_e4m3fnuz", [-240, 0.5, 3]),
+    ("FLOAT8E5M2FNUZ", "float8_e5m2fnuz", [-57344, 0.5, 3]),
+    ("FLOAT8E8M0", "float8_e8m0fnu", [0.25, 1, 2048])])
+def test_small_types_go_in_and_out(onnx_type, name, values, tmp_path, monkeypatch):
+    number = TensorProto.DataType.Value(onnx_type)
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"]),
+         helper.make_node("Cast", ["x"], ["z"], to=TensorProto.FLOAT),
+         helper.make_node("Cast", ["f"], ["w"], to=number)], "small",
+        [helper.make_tensor_value_info("x", number, [1, 3]),
+         helper.make_tensor_value_info("f", TensorProto.FLOAT, [1, 3])],
+        [helper.make_tensor_value_info("y", number, [3]),
+         helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 3]),
+         helper.make_tensor_value_info("w", number, [1, 3])],
+        [helper.make_tensor("shape", TensorProto.INT64, [1], [3])])
+    onnx.save(helper.make_model(graph, ir_version=13,
+                                opset_imports=[helper.make_opsetid("", 25)]), tmp_path / "m.onnx")
+    vernier.build(tmp_path / "m.onnx", tmp_path / "m.vn")
+    session = vernier.Session(vernier.Engine(tmp_path / "m.vn"))
+    assert session.engine.inputs[0].dtype == name
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    wide = np.array([values], np.float32)
+    x = wide.astype(getattr(ml_dtypes, name))
+    answer = session.run({"x": x, "f": wide})
+    for output in ("y", "w"):
+        assert answer[output].dtype == x.dtype
+        assert np.array_equal(answer[output].astype(np.float32).ravel(), wide.ravel())
+    assert np.array_equal(answer["z"], wide)
+    monkeypatch.setattr(_arrays, "ml_dtypes", None)  # as where it is not installed
+    bits = np.int8 if onnx_type in ("INT4", "INT2") else np.uint8
+    answer = session.run({"x": x.view(bits), "f": wide})
+    assert answer["w"].dtype == bits and np.array_equal(answer["z"], wide)
 
 
 def test_nan_and_infinity_are_a_warning_or_with_check_an_error(doubling_model, tmp_path):

@@ -55,6 +55,11 @@ TEST(UlpOf, IsTheSpacingAtEachValue) {
   EXPECT_EQ(ulp(DType::kF16, 4096), 4);
   EXPECT_EQ(ulp(DType::kBF16, 3), 0x1p-6);
   EXPECT_EQ(ulp(DType::kF64, 1), 0x1p-52);
+  EXPECT_EQ(ulp(DType::kF4E2M1, 0), 0.5);
+  EXPECT_EQ(ulp(DType::kF4E2M1, 5), 2);
+  EXPECT_EQ(ulp(DType::kF8E4M3FNUZ, 0), 0x1p-10);
+  EXPECT_EQ(ulp(DType::kF8E5M2FNUZ, 0), 0x1p-17);
+  EXPECT_EQ(ulp(DType::kF8E8M0, 3), 2);
   EXPECT_EQ(ulp(DType::kF64, 0x1p-1060), 0x1p-1074);
   EXPECT_EQ(ulp(DType::kF32, INFINITY), 0);
   EXPECT_EQ(ulp(DType::kQ8, 100), 1);

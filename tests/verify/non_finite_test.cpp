@@ -90,6 +90,13 @@ TEST(NonFinite, IsSeenInEveryFloatType) {
     EXPECT_TRUE(holds({0, 1, std::nan("")})) << name(type);
     EXPECT_TRUE(holds({-HUGE_VAL, 1, 2})) << name(type);
   }
+  for (const DType type : {DType::kF8E4M3FNUZ, DType::kF8E5M2FNUZ, DType::kF8E8M0}) {
+    std::vector<double> values{1, 2, largest_finite(type)};
+    const auto held = [&] { return Tensor::from(type, {3}, std::span<const double>(values)); };
+    EXPECT_FALSE(is_non_finite(type, held().byte_span())) << name(type);
+    values[1] = std::nan("");
+    EXPECT_TRUE(is_non_finite(type, held().byte_span())) << name(type);
+  }
   EXPECT_FALSE(is_non_finite(DType::kI32, std::vector<std::byte>(8, std::byte{0xff})));
   const EvalTensor e{}, f{};
   EXPECT_EQ(unlike(e, f), Finiteness::kFinite);

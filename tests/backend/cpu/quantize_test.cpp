@@ -35,6 +35,21 @@ TEST(CpuQuantize, HasTheBitsOfTheEvaluator) {
   }
 }
 
+// Types that only evaluators take: whatever a row says, they are no kernel's but one that moves.
+TEST(CpuQuantize, LeavesSmallTypesToTheEvaluator) {
+  Maker make(85);
+  OpCase c{.op = OpKind::kQuantizeLinear, .attrs = encode(QuantizeAttrs{.dtype = DType::kI4})};
+  c.inputs = {{.value = make.normal({3})}, {.value = make.normal({})}};
+  c.outputs = {{.dtype = DType::kI4, .shape = {3}}};
+  EXPECT_EQ(supports(kernel("cpu.quantize_linear.runs"), make_problem(c)).reason,
+            "does not compute with i4");
+  EXPECT_TRUE(supports(kernel("cpu.quantize_linear.evaluator"), make_problem(c)));
+  OpCase turn{.op = OpKind::kTranspose, .attrs = encode(TransposeAttrs{.perm = {1, 0}})};
+  turn.inputs = {{.value = make.integers(DType::kU2, {2, 3}, 0, 3)}};
+  turn.outputs = {{.dtype = DType::kU2, .shape = {3, 2}}};
+  EXPECT_TRUE(supports(kernel("cpu.transpose.copy"), make_problem(turn)));
+}
+
 TEST(CpuQuantize, RefusesTypesWithoutALoop) {
   Maker make(84);
   OpCase c{.op = OpKind::kQuantizeLinear, .attrs = encode(QuantizeAttrs{.dtype = DType::kF8E4M3})};

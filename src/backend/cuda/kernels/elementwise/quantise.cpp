@@ -21,7 +21,8 @@ Support supports_quantise(const Problem& problem) {
               y = problem.outputs[0].dtype;
   if (!is_up_to_f64(x) && !is_integer(x)) return no_loop("the input", x);
   if (!is_up_to_f64(scale)) return no_loop("the scale", scale);
-  if (!is_8_bit_float(y) && (!takes_integer(y) || size_bytes(y) > 4)) return no_loop("the output", y);
+  if (!is_8_bit_float(y) && (!takes_integer(y) || size_bytes(y) > 4))
+    return no_loop("the output", y);
   return yes();
 }
 Support supports_dequantise(const Problem& problem) {
