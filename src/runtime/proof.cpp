@@ -26,9 +26,12 @@ Error refused(const plan::Step& step, const std::string& what) {
 // types they take.
 DType as_computed(DType stored) { return is_float(stored) ? DType::kF32 : stored; }
 
-// Of these operators the floats of 8 and 4 bits are the model's own: what they quantize to.
-bool is_q_or_dq(OpKind op) {
-  return op == OpKind::kQuantizeLinear || op == OpKind::kDequantizeLinear;
+// Floats that are the model's own: the small ones that Q and DQ are about, the f64 whose bits
+// BitCast reads (a narrower float is widened to it first).
+bool keeps_its_type(OpKind op, DType stored) {
+  if (op == OpKind::kQuantizeLinear || op == OpKind::kDequantizeLinear)
+    return is_small_float(stored);
+  return op == OpKind::kBitCast && stored == DType::kF64;
 }
 /// What is known of a plan's integer contents, and what could not be proven for all sizes.
 class Known {
@@ -84,7 +87,7 @@ class StepContext final : public rules::InferContext {
   bool has_input(size_t i) const override { return i < inputs_.size() && inputs_[i].present; }
   DType dtype(size_t i) const override {
     const DType stored = input(i).dtype;
-    return is_q_or_dq(step_.op) && is_small_float(stored) ? stored : as_computed(stored);
+    return keeps_its_type(step_.op, stored) ? stored : as_computed(stored);
   }
   const SymShape& shape(size_t i) const override { return *input(i).shape; }
 
