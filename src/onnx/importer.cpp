@@ -404,7 +404,9 @@ void Importer::translate(const proto::NodeProto& node, NodeSite site, Scope& sco
                                                                auto inputs) {
     return inline_graph(body, path, inputs, where, scope);
   };
+  const bool shares_memory = domain.empty() && site.opset < 6;
   NodeContext context(*graph_, tensors_, std::move(site));
+  if (shares_memory) context.attrs().ignore("consumed_inputs");  // which arrays may be reused
   try {
     row->translate(context);
     context.check_all_read();

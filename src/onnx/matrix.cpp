@@ -85,7 +85,7 @@ void translate_lp_pool(NodeContext& node) {
 constexpr std::array kRows{
     Translation{"", "MatMul", 1, translate_plain<OpKind::kMatMul>},
     Translation{"", "Det", 11, translate_plain<OpKind::kDet>},
-    Translation{"", "Gemm", 6, translate_gemm},
+    Translation{"", "Gemm", 1, translate_gemm},
     Translation{"", "Einsum", 12, translate_einsum},
     Translation{"", "Conv", 1, translate_conv},
     Translation{"", "ConvTranspose", 1, translate_conv_transpose},

@@ -12,7 +12,7 @@
 namespace vernier::onnx {
 
 /// Supported opset versions of the default domain.
-inline constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
+inline constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 
 /// Opset version by domain; the default domain is "" ("ai.onnx" is another spelling of it).
 using Opsets = std::map<std::string, int64_t>;

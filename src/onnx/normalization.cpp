@@ -131,8 +131,8 @@ constexpr std::array kRows{
     Translation{"", "RMSNormalization", 23, translate_rms_norm},
     // ONNX Runtime's name for it, likewise.
     Translation{"", "SimplifiedLayerNormalization", 1, translate_rms_norm},
-    Translation{"", "BatchNormalization", 6, translate_batch_norm},
-    Translation{"", "InstanceNormalization", 6, translate_instance_norm},
+    Translation{"", "BatchNormalization", 1, translate_batch_norm},
+    Translation{"", "InstanceNormalization", 1, translate_instance_norm},
     Translation{"", "GroupNormalization", 18, translate_group_norm},
     Translation{"", "MeanVarianceNormalization", 9, translate_mean_variance},
     Translation{"", "LRN", 1, translate_lrn},

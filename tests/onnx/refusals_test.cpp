@@ -89,7 +89,7 @@ TEST(UnknownContent, IsRefusedWithItsFieldNumber) {
 }
 
 TEST(Opsets, UnknownDoubledAndMissingOnesAreRefused) {
-  EXPECT_THAT(ModelBuilder(5).error(), HasSubstr("opset 5; Vernier supports opsets 6 to 28"));
+  EXPECT_THAT(ModelBuilder(0).error(), HasSubstr("opset 0; Vernier supports opsets 1 to 28"));
   EXPECT_THAT(ModelBuilder(29).error(), HasSubstr("opset 29"));
   EXPECT_THAT(error_of([](ModelBuilder& m) {
                 auto* id = m.model().add_opset_import();
@@ -99,6 +99,24 @@ TEST(Opsets, UnknownDoubledAndMissingOnesAreRefused) {
               HasSubstr("imports two versions"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.model().clear_opset_import(); }),
               HasSubstr("no operator set is imported for domain ''"));
+}
+
+// What changed since is refused by operator; consumed_inputs was about memory.
+TEST(Opsets, OperatorsThatChangedSinceTheirFirstVersionsAreRefused) {
+  const auto old = [](const std::string& op, const std::vector<Attribute>& attributes) {
+    ModelBuilder model(1);
+    model.input("x", kFloat, {2}).output("y").node(op, {"x"}, {"y"}, attributes);
+    return model.error();
+  };
+  EXPECT_EQ(old("Relu", {attr_ints("consumed_inputs", {0})}), "no error");
+  EXPECT_THAT(old("Cast", {attr_text("to", "INT64")}),
+              HasSubstr("Cast x1, at opset 1 (supported since opset 6)"));
+  EXPECT_THAT(old("Reshape", {attr_ints("shape", {2})}),
+              HasSubstr("Reshape x1, at opset 1 (supported since opset 5)"));
+  ModelBuilder later(6);
+  later.input("x", kFloat, {2}).output("y");
+  later.node("Relu", {"x"}, {"y"}, {attr_ints("consumed_inputs", {0})});
+  EXPECT_THAT(later.error(), HasSubstr("attribute 'consumed_inputs' is unknown"));
 }
 
 // ---- names ------------------------------------------------------------------------------------

@@ -243,6 +243,19 @@ TEST(ProofPorts, MayBeOfMoreElementsThanThereAreNumbers) {
             (Shape{1, 12}));
 }
 
+// Rules see floats as computed in f32, but bits are those of the stored type.
+TEST(ProofTypes, BitCastReadsAnF64) {
+  Session session(Engine::from_bytes(engine::engine_bytes(cpu_plan(*graph_of(R"(graph g(%x: f64[2]) {
+    %y = BitCast(%x) {from=f64, to=i64}
+    return %y as "y"
+  })")))),
+                  {.threads = 1});
+  const std::vector<double> x{1, 1.0 / 3};
+  const Tensor y =
+      run(session, {{"x", Tensor::from(DType::kF64, {2}, std::span<const double>(x))}}).at("y");
+  EXPECT_EQ(y.integers(), (std::vector<int64_t>{4607182418800017408, 4599676419421066581}));
+}
+
 // Nothing is launched for results without elements, unless a kernel has values to check.
 TEST(EmptySteps, AreNotLaunched) {
   Session session(Engine::from_bytes(
