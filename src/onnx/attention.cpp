@@ -229,10 +229,6 @@ ir::ValueId modified(NodeContext& node, const std::string& attribute, ir::ValueI
   return results[0];
 }
 
-ir::ValueId as_type(NodeContext& node, ir::ValueId x, DType type) {
-  return node.dtype(x) == type ? x : node.emit(OpKind::kCast, {x}, CastAttrs{.to = type});
-}
-
 // As the operator's function body: q and k are each scaled by √scale.
 void translate_flex_attention(NodeContext& node) {
   for (size_t i = 0; i < 3; ++i) {
@@ -257,11 +253,11 @@ void translate_flex_attention(NodeContext& node) {
   const ir::ValueId k = node.transpose(repeated_heads(node, node.input(1), heads), {0, 1, 3, 2});
   const ir::ValueId v = repeated_heads(node, node.input(2), heads);
   const ir::ValueId products = node.emit(OpKind::kMatMul, {scaled(q), scaled(k)});
-  const ir::ValueId scores = modified(node, "score_mod", as_type(node, products, inner));
+  const ir::ValueId scores = modified(node, "score_mod", node.cast(products, inner));
   const ir::ValueId probabilities = node.emit(OpKind::kSoftmax, {scores}, AxisAttrs{-1});
   const ir::ValueId weights = modified(node, "prob_mod", probabilities);
-  const ir::ValueId y = node.emit(OpKind::kMatMul, {weights, as_type(node, v, inner)});
-  node.set_output(0, as_type(node, y, type));
+  const ir::ValueId y = node.emit(OpKind::kMatMul, {weights, node.cast(v, inner)});
+  node.set_output(0, node.cast(y, type));
 }
 
 // With position ids the tables have one row per position, otherwise one per batch and sequence

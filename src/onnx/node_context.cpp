@@ -1,6 +1,7 @@
 // The view of one ONNX node that its translation works on: see node_context.h.
 #include "onnx/node_context.h"
 
+#include "core/attrs.h"
 #include "core/error.h"
 #include "core/op_attrs.h"
 #include "onnx/model_file.h"
@@ -85,6 +86,10 @@ ir::ValueId NodeContext::reshape(ir::ValueId value, SymShape shape) {
 
 ir::ValueId NodeContext::transpose(ir::ValueId value, std::vector<int64_t> perm) {
   return emit(OpKind::kTranspose, {value}, TransposeAttrs{std::move(perm)});
+}
+
+ir::ValueId NodeContext::cast(ir::ValueId value, DType type) {
+  return dtype(value) == type ? value : emit(OpKind::kCast, {value}, CastAttrs{.to = type});
 }
 
 std::vector<ir::ValueId> NodeContext::inline_graph(const std::string& name,

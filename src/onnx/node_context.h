@@ -82,6 +82,8 @@ class NodeContext {
   }
   ir::ValueId reshape(ir::ValueId value, SymShape shape);
   ir::ValueId transpose(ir::ValueId value, std::vector<int64_t> perm);
+  /// The value in another type; itself where it has that type.
+  ir::ValueId cast(ir::ValueId value, DType type);
   /// The nodes of graph attribute `name` with these values as its inputs; returns its outputs.
   /// Fails if the attribute is absent, and for another number of inputs. A reference that shape()
   /// gave may be invalid afterwards.

@@ -1,5 +1,6 @@
 // Translations of the normalization operators. Contract: node_context.h, translations.h.
 #include <array>
+#include <utility>
 
 #include "core/attrs.h"
 #include "onnx/translations.h"
@@ -37,17 +38,58 @@ void translate_rms_norm(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kRMSNorm, node.all_inputs(), attrs));
 }
 
+// Training, in f32 or wider, with the mean and the variance of each channel of this batch:
+//   y = (x − mean) / √(variance + epsilon)·scale + bias
+//   running mean = input mean·momentum + mean·(1 − momentum), and so the running variance
+void batch_norm_of_own_statistics(NodeContext& node, double epsilon, double momentum) {
+  const ir::ValueId x = node.input(0);
+  const SymShape shape = node.shape(x);
+  if (shape.size() < 2) node.fail("input 0 has shape " + str(shape) + "; expected [N, C, ...]");
+  const DType type = node.dtype(x), inner = type == DType::kF64 ? type : DType::kF32;
+  const auto number = [&](double value) { return node.constant(Tensor::scalar(inner, value)); };
+  const auto of_channels = [&](size_t input) {  // [C] as [C, 1, …], which broadcasts to x
+    if (node.rank(node.input(input)) != 1)
+      node.fail("input " + std::to_string(input) + " has shape " +
+                str(node.shape(node.input(input))) + "; expected one number for each channel");
+    SymShape column(shape.size() - 1, 1);
+    column[0] = node.shape(node.input(input))[0];
+    return node.reshape(node.cast(node.input(input), inner), column);
+  };
+  ReduceAttrs over;
+  for (int64_t axis = 0; axis < node.rank(x); ++axis)
+    if (axis != 1) over.axes.push_back(axis);
+  const ir::ValueId wide = node.cast(x, inner);
+  const ir::ValueId mean = node.emit(OpKind::kReduceMean, {wide}, over);
+  const ir::ValueId centered = node.emit(OpKind::kSub, {wide, mean});
+  const ir::ValueId squares = node.emit(OpKind::kMul, {centered, centered});
+  const ir::ValueId variance = node.emit(OpKind::kReduceMean, {squares}, over);
+  const ir::ValueId deviation =
+      node.emit(OpKind::kSqrt, {node.emit(OpKind::kAdd, {variance, number(epsilon)})});
+  const ir::ValueId unit = node.emit(OpKind::kDiv, {centered, deviation});
+  const ir::ValueId scaled = node.emit(OpKind::kMul, {unit, of_channels(1)});
+  const ir::ValueId y = node.emit(OpKind::kAdd, {scaled, of_channels(2)});
+  node.set_output(0, node.cast(y, type));
+  for (const auto& [input, own] : {std::pair{size_t{3}, mean}, std::pair{size_t{4}, variance}}) {
+    const ir::ValueId before = node.input(input);
+    if (!node.wants_output(input - 2)) continue;
+    const ir::ValueId kept = node.emit(OpKind::kMul, {node.cast(before, inner), number(momentum)});
+    const ir::ValueId added =
+        node.emit(OpKind::kMul, {node.reshape(own, node.shape(before)), number(1 - momentum)});
+    const ir::ValueId after = node.emit(OpKind::kAdd, {kept, added});
+    node.set_output(input - 2, node.cast(after, node.dtype(before)));
+  }
+}
+
 void translate_batch_norm(NodeContext& node) {
   BatchNormAttrs attrs;
   attrs.epsilon = node.attrs().number("epsilon", 1e-5F);
-  node.attrs().ignore("momentum");
+  const double momentum = node.attrs().number("momentum", 0.9F);
   if (node.opset() < 7) node.attrs().ignore("is_test");
   if (node.opset() < 9 && node.attrs().integer("spatial", 1) != 1) {
     node.unsupported("it has spatial=0 (statistics per element)");
   }
-  if (node.opset() >= 14 && node.attrs().flag("training_mode", 0)) {
-    node.unsupported("it is in training mode");
-  }
+  if (node.opset() >= 14 && node.attrs().flag("training_mode", 0))
+    return batch_norm_of_own_statistics(node, attrs.epsilon, momentum);
   node.set_output(0, node.emit(OpKind::kBatchNormalization, node.all_inputs(), attrs));
 }
 

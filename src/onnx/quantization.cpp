@@ -12,12 +12,6 @@
 namespace vernier::onnx {
 namespace {
 
-ir::ValueId cast(NodeContext& node, ir::ValueId value, DType type) {
-  CastAttrs attrs;
-  attrs.to = type;
-  return node.dtype(value) == type ? value : node.emit(OpKind::kCast, {value}, attrs);
-}
-
 ir::ValueId scalar(NodeContext& node, DType type, double value) {
   return node.constant(Tensor::scalar(type, value));
 }
@@ -64,7 +58,7 @@ void translate_dynamic_quantize(NodeContext& node) {
   const ir::ValueId base =
       node.emit(OpKind::kRound, {node.emit(OpKind::kDiv, {node.emit(OpKind::kNeg, {low}), scale})});
   const ir::ValueId zero_point =
-      cast(node, node.emit(OpKind::kClip, {base, zero, scalar(node, type, 255)}), DType::kU8);
+      node.cast(node.emit(OpKind::kClip, {base, zero, scalar(node, type, 255)}), DType::kU8);
   QuantizeAttrs attrs;
   attrs.dtype = DType::kU8;
   node.set_output(0, node.emit(OpKind::kQuantizeLinear, {x, scale, zero_point}, attrs));
@@ -91,9 +85,9 @@ ir::ValueId along(NodeContext& node, ir::ValueId list, int64_t axis, int64_t ran
 // value − zero in `type`, the zero point along `axis`.
 ir::ValueId centered(NodeContext& node, ir::ValueId value, ir::ValueId zero, int64_t axis,
                      DType type) {
-  const ir::ValueId wide = cast(node, value, type);
+  const ir::ValueId wide = node.cast(value, type);
   if (zero == ir::kNoValue) return wide;
-  const ir::ValueId base = along(node, cast(node, zero, type), axis, node.rank(value));
+  const ir::ValueId base = along(node, node.cast(zero, type), axis, node.rank(value));
   return node.emit(OpKind::kSub, {wide, base});
 }
 
@@ -117,7 +111,7 @@ ir::ValueId requantized(NodeContext& node, ir::ValueId value, ir::ValueId y_scal
   QuantizeAttrs attrs;
   attrs.axis = node.rank(value) - 1;
   attrs.dtype = y_zero == ir::kNoValue ? DType::kU8 : node.dtype(y_zero);
-  std::vector<ir::ValueId> inputs{value, cast(node, y_scale, DType::kF64)};
+  std::vector<ir::ValueId> inputs{value, node.cast(y_scale, DType::kF64)};
   if (y_zero != ir::kNoValue) inputs.push_back(y_zero);
   return node.emit(OpKind::kQuantizeLinear, std::move(inputs), attrs);
 }
@@ -155,10 +149,10 @@ void translate_qlinear_matmul(NodeContext& node) {
   const ir::ValueId sums = integer_matmul(node, a, node.input(2), b, node.input(5));
   const int64_t rank = node.rank(sums);
   const auto scale = [&](size_t input, int64_t axis) {
-    return along(node, cast(node, node.input(input), DType::kF64), std::max<int64_t>(axis, 0),
+    return along(node, node.cast(node.input(input), DType::kF64), std::max<int64_t>(axis, 0),
                  std::max<int64_t>(rank, 1));
   };
-  ir::ValueId y = cast(node, sums, DType::kF64);
+  ir::ValueId y = node.cast(sums, DType::kF64);
   y = node.emit(OpKind::kMul, {y, scale(1, rank - 2)});
   y = node.emit(OpKind::kMul, {y, scale(4, rank - 1)});
   node.set_output(0, requantized(node, y, node.input(6), node.input(7)));
@@ -168,7 +162,7 @@ void translate_qlinear_matmul(NodeContext& node) {
 void translate_conv_integer(NodeContext& node) {
   const ir::ValueId x = centered(node, node.input(0), node.optional_input(2), 1, DType::kF64);
   const ir::ValueId w = centered(node, node.input(1), node.optional_input(3), 0, DType::kF64);
-  node.set_output(0, cast(node, node.emit(OpKind::kConv, {x, w}, conv_attrs(node)), DType::kI32));
+  node.set_output(0, node.cast(node.emit(OpKind::kConv, {x, w}, conv_attrs(node)), DType::kI32));
 }
 
 // Inputs: x, its scale and zero point, w, its scale and zero point, scale and zero point of y, bias
@@ -177,10 +171,10 @@ void translate_qlinear_conv(NodeContext& node) {
   const ir::ValueId x = centered(node, node.input(0), node.input(2), 1, DType::kF64);
   const ir::ValueId w = centered(node, node.input(3), node.input(5), 0, DType::kF64);
   std::vector<ir::ValueId> inputs{x, w};
-  if (node.has_input(8)) inputs.push_back(cast(node, node.input(8), DType::kF64));
+  if (node.has_input(8)) inputs.push_back(node.cast(node.input(8), DType::kF64));
   ir::ValueId y = node.emit(OpKind::kConv, std::move(inputs), conv_attrs(node));
   for (const size_t input : {size_t{1}, size_t{4}}) {
-    const ir::ValueId scale = cast(node, node.input(input), DType::kF64);
+    const ir::ValueId scale = node.cast(node.input(input), DType::kF64);
     y = node.emit(OpKind::kMul, {y, along(node, scale, 1, node.rank(y))});
   }
   node.set_output(0, requantized(node, y, node.input(6), node.input(7)));

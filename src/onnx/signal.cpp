@@ -53,10 +53,6 @@ DType output_type(NodeContext& node) {
   return element_type(node.attrs().integer("output_datatype", 1), "attribute 'output_datatype'");
 }
 
-ir::ValueId cast(NodeContext& node, ir::ValueId x, DType type) {
-  return node.dtype(x) == type ? x : node.emit(OpKind::kCast, {x}, CastAttrs{.to = type});
-}
-
 // ---- windows
 
 /// a0 − a1·cos(2πn/N) + a2·cos(4πn/N)
@@ -73,9 +69,9 @@ void window(NodeContext& node, const Cosines& a) {
   const auto times = [&](ir::ValueId x, double y) {
     return node.emit(OpKind::kMul, {x, number(y)});
   };
-  const ir::ValueId n = cast(node, positions(node, 0, size, {size}), inner);
+  const ir::ValueId n = node.cast(positions(node, 0, size, {size}), inner);
   const ir::ValueId part =
-      node.emit(OpKind::kDiv, {n, cast(node, size_number(node, period), inner)});
+      node.emit(OpKind::kDiv, {n, node.cast(size_number(node, period), inner)});
   const ir::ValueId angle = times(part, 2 * std::numbers::pi);
   const ir::ValueId first = times(node.emit(OpKind::kCos, {angle}), a.a1);
   ir::ValueId y = node.emit(OpKind::kSub, {number(a.a0), first});
@@ -83,7 +79,7 @@ void window(NodeContext& node, const Cosines& a) {
     const ir::ValueId second = times(node.emit(OpKind::kCos, {times(angle, 2)}), a.a2);
     y = node.emit(OpKind::kAdd, {y, second});
   }
-  node.set_output(0, cast(node, y, type));
+  node.set_output(0, node.cast(y, type));
 }
 
 void translate_hann_window(NodeContext& node) { window(node, {0.5, 0.5, 0}); }
@@ -130,7 +126,7 @@ void translate_mel_weight_matrix(NodeContext& node) {
   const DType type = output_type(node);
   const ir::ValueId matrix = node.constant(Tensor::from(
       is_float(type) ? type : DType::kF32, {rows, bands}, std::span<const double>(weights)));
-  node.set_output(0, cast(node, matrix, type));
+  node.set_output(0, node.cast(matrix, type));
 }
 
 // ---- Fourier transforms

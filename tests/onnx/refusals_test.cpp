@@ -317,7 +317,8 @@ TEST(Attributes, SpellingsOutsideAnOperatorsListAreRefused) {
            BadAttribute{"Concat", attr_text("axis", "0"), "'axis' is a string"},
            BadAttribute{"LayerNormalization", attr_int("stash_type", 10), "stash_type is 10"},
            BadAttribute{"RMSNormalization", attr_int("stash_type", 16), "stash_type is 16"},
-           BadAttribute{"BatchNormalization", attr_int("training_mode", 1), "in training mode"},
+           BadAttribute{"BatchNormalization", attr_int("training_mode", 1),
+                        "input 1 has shape [1, 1, 2, 2]; expected one number for each channel"},
        }) {
     ModelBuilder model(23);
     model.input("x", kFloat, {1, 1, 2, 2}).output("y");

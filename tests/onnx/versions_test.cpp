@@ -372,6 +372,17 @@ std::vector<VersionCase> elementwise_cases() {
   };
 }
 
+// BatchNormalization that trains with momentum 1/2, from means of 1 and 2 and variances of 4 and 6.
+std::function<void(ModelBuilder&)> trained(const Names& outputs) {
+  return [=](ModelBuilder& m) {
+    for (const auto& tensor :
+         {f32("scale", {1, 1}), f32("bias", {0, 0}), f32("mean", {1, 2}), f32("variance", {4, 6})})
+      m.initializer(tensor);
+    m.node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, outputs,
+           {attr_float("momentum", 0.5F), attr_int("training_mode", 1)});
+  };
+}
+
 std::vector<VersionCase> norm_and_softmax_cases() {
   const std::vector<double> four = softmax_of_counted(4);
   const std::vector<double> pair = softmax_of_counted(2);
@@ -442,6 +453,26 @@ std::vector<VersionCase> norm_and_softmax_cases() {
            {f32("scale", {2}), f32("bias", {1}), f32("mean", {1}), f32("variance", {4})}),
        {1, 2},
        {1, 1, 2}},
+      {"BatchNormalization_15_training",
+       15,
+       {2, 2, 1},
+       one("BatchNormalization", {attr_float("epsilon", 0), attr_int("training_mode", 1)},
+           {f32("scale", {2, 3}), f32("bias", {1, 0}), f32("mean", {9, 9}),
+            f32("variance", {9, 9})}),
+       {-1, -3, 3, 3},
+       {2, 2, 1}},
+      {"BatchNormalization_15_running_mean",
+       15,
+       {2, 2, 1},
+       trained({"unread", "y", ""}),
+       {1.5, 2.5},
+       {2}},
+      {"BatchNormalization_15_running_variance",
+       15,
+       {2, 2, 1},
+       trained({"unread", "", "y"}),
+       {2.5, 3.5},
+       {2}},
   };
 }
 
