@@ -62,7 +62,7 @@ void Importer::bind_results(const NodeSite& site, const std::vector<std::string>
     }
     if (binding->kind == Binding::Kind::kValue && binding->value == ir::kNoValue) {
       fail(describe(site.origin) + ": its output " + quote(name) +
-           " is an input that the call omits");
+           " is an input that the call omits, or an optional without an element");
     }
     if (binding->kind == Binding::Kind::kValue) {
       // A value made inside takes the name that the caller has for it.

@@ -208,7 +208,18 @@ void Importer::add_initializers(proto::GraphProto& graph, Scope& scope) {
   }
 }
 
+void Importer::require_optional_inputs() {
+  for (proto::ValueInfoProto& input : *model_.mutable_graph()->mutable_input()) {
+    if (!input.type().optional_type().elem_type().has_tensor_type()) continue;
+    proto::TypeProto element = input.type().optional_type().elem_type();
+    *input.mutable_type() = std::move(element);
+    report_.notes.push_back("input " + quote(input.name()) +
+                            " may be absent in the model; the engine requires it");
+  }
+}
+
 void Importer::add_inputs(Scope& scope) {
+  require_optional_inputs();
   std::vector<const proto::ValueInfoProto*> inputs;
   for (const auto& input : model_.graph().input()) {
     if (!scope.names.contains(input.name())) {
@@ -225,7 +236,8 @@ void Importer::add_inputs(Scope& scope) {
     if (input->name().empty()) fail("a graph input has no name");
     if (!input->type().has_tensor_type()) {
       fail(where +
-           " is not a tensor (sequences, maps, optional and sparse values are not supported)");
+           " is not a tensor (sequences, maps, optionals of these and sparse values are not "
+           "supported)");
     }
     const DType dtype = element_type(input->type().tensor_type().elem_type(), where);
     if (scope.names.contains(input->name())) fail(where + " is declared twice");
@@ -277,6 +289,8 @@ void Importer::add_outputs(const Scope& scope) {
                        "output " + quote(output.name()) + " is not computed by Vernier");
       continue;
     }
+    if (binding->kind == Binding::Kind::kValue && binding->value == ir::kNoValue)
+      fail(where + " is an optional without an element, which an engine cannot return");
     const ir::ValueId value = in_own_type(binding->value);
     graph_->outputs.push_back(value);
     graph_->output_names.push_back(output.name());
@@ -420,6 +434,10 @@ void Importer::translate(const proto::NodeProto& node, NodeSite site, Scope& sco
     const std::string& name = node.output(i);
     if (name.empty()) continue;
     const ir::ValueId id = context.outputs()[i];
+    if (context.is_absent(static_cast<size_t>(i))) {
+      define(scope, name, {.value = ir::kNoValue}, describe(origin));
+      continue;
+    }
     if (id == ir::kNoValue) {
       define(scope, name, {.kind = Binding::Kind::kUnavailable, .producer = origin},
              describe(origin));

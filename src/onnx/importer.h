@@ -17,7 +17,8 @@ namespace vernier::onnx {
 /// The meaning of a name of the model.
 struct Binding {
   enum class Kind : uint8_t {
-    kValue,        ///< a value of the graph, or kNoValue for an argument a call leaves out
+    kValue,        ///< a value of the graph; kNoValue: an argument that a call leaves out, or an
+                   ///< optional without an element
     kUnknown,      ///< depends on a node that is not supported (reported at the end)
     kUnavailable,  ///< an output of a supported node that Vernier does not compute
   };
@@ -50,6 +51,8 @@ class Importer {
   /// After all nodes: what a Q/DQ model that Vernier wrote says of int8 products.
   void take_operands();
   void add_initializers(proto::GraphProto& graph, Scope& scope);
+  /// Inputs of type optional(tensor) become tensors, which every run must give.
+  void require_optional_inputs();
   void add_inputs(Scope& scope);
   void add_outputs(const Scope& scope);
   void note_declared_shape(const proto::ValueInfoProto& declared, ir::ValueId value);

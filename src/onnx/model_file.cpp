@@ -72,6 +72,10 @@ void check_tensor(const proto::TensorProto& tensor, const std::string& where) {
 
 void check_type(const proto::TypeProto& type, const std::string& where) {
   check_known(type, "TypeProto", where);
+  if (type.has_optional_type()) {
+    check_known(type.optional_type(), "TypeProto.Optional", where);
+    check_type(type.optional_type().elem_type(), where);
+  }
   if (!type.has_tensor_type()) return;
   check_known(type.tensor_type(), "TypeProto.Tensor", where);
   check_known(type.tensor_type().shape(), "TensorShapeProto", where);

@@ -91,6 +91,9 @@ class NodeContext {
                                         std::span<const ir::ValueId> inputs);
 
   void set_output(size_t i, ir::ValueId value);
+  /// Output i is an optional without an element: to its readers an input that is absent.
+  void set_absent(size_t i) { absent_.insert(i); }
+  bool is_absent(size_t i) const { return absent_.contains(i); }
   /// The values set, by output index; kNoValue where none was.
   const std::vector<ir::ValueId>& outputs() const { return outputs_; }
   /// After the translation: every attribute and input must have been read.
@@ -106,7 +109,7 @@ class NodeContext {
   NodeSite site_;
   std::string where_;
   Attributes attrs_;
-  std::set<size_t> inputs_read_;
+  std::set<size_t> inputs_read_, absent_;
   size_t graphs_inlined_ = 0;
   std::vector<ir::ValueId> outputs_;
 };

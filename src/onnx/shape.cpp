@@ -1,4 +1,5 @@
-// Translations of operators about shapes and constants. Contract: node_context.h, translations.h.
+// Translations of operators about shapes, constants and optional tensors. Contract: node_context.h,
+// translations.h.
 #include <array>
 
 #include "core/attrs.h"
@@ -132,6 +133,27 @@ void translate_eye_like(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kEyeLike, node.all_inputs(), attrs));
 }
 
+// ---- optional tensors: whether there is an element is known here
+
+void translate_optional(NodeContext& node) {
+  node.attrs().ignore("type");  // of the element
+  if (const ir::ValueId element = node.optional_input(0); element != ir::kNoValue)
+    node.set_output(0, node.emit(OpKind::kIdentity, {element}));
+  else
+    node.set_absent(0);
+}
+
+void translate_optional_has_element(NodeContext& node) {
+  const bool has = node.optional_input(0) != ir::kNoValue;
+  node.set_output(0, node.constant(Tensor::scalar(DType::kBool, has ? 1 : 0)));
+}
+
+void translate_optional_get_element(NodeContext& node) {
+  const ir::ValueId element = node.optional_input(0);
+  if (element == ir::kNoValue) node.fail("its input is an optional without an element");
+  node.set_output(0, node.emit(OpKind::kIdentity, {element}));
+}
+
 constexpr std::array kRows{
     Translation{"", "Constant", 1, translate_constant},
     Translation{"", "Shape", 1, translate_shape},
@@ -145,6 +167,9 @@ constexpr std::array kRows{
     Translation{"", "ConstantOfShape", 9, translate_constant_of_shape},
     Translation{"", "Range", 11, translate_range},
     Translation{"", "EyeLike", 9, translate_eye_like},
+    Translation{"", "Optional", 15, translate_optional},
+    Translation{"", "OptionalHasElement", 15, translate_optional_has_element},
+    Translation{"", "OptionalGetElement", 15, translate_optional_get_element},
 };
 
 }  // namespace
