@@ -304,7 +304,8 @@ struct ReverseSequenceAttrs {  ///< 0 and 1 in either order
 // ---- quantization and loss -----------------------------------------------------------------
 /// QuantizeLinear (x, scale, zero_point) and DequantizeLinear (x, scale, zero_point). The scale is
 /// one number, a list along `axis`, or of x's rank with one number per `block_size` elements along
-/// `axis`.
+/// `axis`. QuantizeLinear divides as ONNX does: the quotient is an f32, or an f64 where the scale
+/// is one.
 struct QuantizeAttrs {
   int64_t axis = 1, block_size = 0;
   DType dtype = DType::kUndefined;  ///< of the output; undefined: u8, or the scale's type

@@ -31,10 +31,14 @@ QuantizeAttrs quantize_attrs(NodeContext& node) {
 void translate_quantize(NodeContext& node) {
   QuantizeAttrs attrs = quantize_attrs(node);
   attrs.saturate = node.attrs().flag("saturate", 1);
-  node.attrs().ignore("precision");  // of the quotient: ours is at least f32
+  std::vector<ir::ValueId> inputs = node.all_inputs();
+  // The type of the quotient, by default the scale's: ours is f32 at least.
+  if (const int64_t type = node.attrs().integer("precision", 0);
+      type != 0 && element_type(type, "attribute 'precision'") == DType::kF64)
+    inputs[1] = node.cast(node.input(1), DType::kF64);
   if (attrs.dtype == DType::kUndefined && node.has_input(2))
     attrs.dtype = node.dtype(node.input(2));
-  node.set_output(0, node.emit(OpKind::kQuantizeLinear, node.all_inputs(), attrs));
+  node.set_output(0, node.emit(OpKind::kQuantizeLinear, std::move(inputs), attrs));
 }
 
 void translate_dequantize(NodeContext& node) {

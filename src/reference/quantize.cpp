@@ -41,6 +41,12 @@ double zero_point(const EvalCall& call, size_t s) {
   return zero->value(zero->elems() == 1 ? 0 : static_cast<int64_t>(s));
 }
 
+// x / scale as ONNX divides: to an f32, in which 0.5 / 0.0196078438 is a tie, 25.5.
+double quotient_of(double x, double scale, DType scale_type) {
+  const double quotient = x / scale;
+  return scale_type == DType::kF64 ? quotient : static_cast<double>(static_cast<float>(quotient));
+}
+
 }  // namespace
 
 // y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. For floats of 8
@@ -52,7 +58,8 @@ void eval_quantize_linear(const EvalCall& call) {
   const ScaleIndex index(attrs, x.shape, scale);
   for (int64_t i = 0; i < x.elems(); ++i) {
     const size_t s = index(i), at = static_cast<size_t>(i);
-    const double quotient = x.value(i) / scale.f[s], zero = zero_point(call, s);
+    const double quotient = quotient_of(x.value(i), scale.f[s], scale.dtype);
+    const double zero = zero_point(call, s);
     if (y.is_float()) {
       y.f[at] = call.rounding(0, double_to_float(y.dtype, quotient + zero, attrs.saturate));
     } else {

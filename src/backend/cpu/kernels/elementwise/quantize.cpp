@@ -1,7 +1,7 @@
 // cpu.quantize_linear.runs and cpu.dequantize_linear.runs: numbers to small integers and back. The
 // three layouts of scales (QuantizeAttrs in core/attrs.h) become runs of elements whose scales are
-// one number or lie beside each other. Arithmetic in double, as the evaluator's, so the bits are
-// its bits; plain loops that the compiler vectorizes.
+// one number or lie beside each other. Quotients in f32, products in double, as the evaluator's, so
+// the bits are its bits; plain loops that the compiler vectorizes.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -86,18 +86,24 @@ struct Scales {
   const T* zero;
 };
 
-// No 8 or 16 bits reach 2^17; below that, adding and subtracting 1.5·2^52 rounds halves to even.
-constexpr double kBeyond = 0x1p18, kRound = 0x1.8p52;
+// No 8 or 16 bits reach 2^17; below that, adding and subtracting 1.5·2^23 rounds halves to even.
+constexpr float kBeyond = 0x1p18F, kRound = 0x1.8p23F;
+
+// Rounded once: the division of two floats, also by way of double.
+inline float quotient_of(float x, float scale) { return x / scale; }
+inline float quotient_of(int32_t x, float scale) {
+  return static_cast<float>(static_cast<double>(x) / static_cast<double>(scale));
+}
 
 // `scales`, `zeros`: one for each element of the run, or one for all.
 template <class In, class Out, bool kScales, bool kZeros>
 void quantize_run(const In* x, Out* y, const Scales<Out>& by, int64_t count) {
-  constexpr double kLow = std::numeric_limits<Out>::min(), kHigh = std::numeric_limits<Out>::max();
+  constexpr float kLow = std::numeric_limits<Out>::min(), kHigh = std::numeric_limits<Out>::max();
   for (int64_t i = 0; i < count; ++i) {
-    double v = static_cast<double>(x[i]) / static_cast<double>(by.scale[kScales ? i : 0]);
-    v = v == v ? v : 0.0;
+    float v = quotient_of(x[i], by.scale[kScales ? i : 0]);
+    v = v == v ? v : 0.0F;
     v = std::min(std::max(v, -kBeyond), kBeyond);
-    v = (v + kRound) - kRound + static_cast<double>(by.zero[kZeros ? i : 0]);
+    v = (v + kRound) - kRound + static_cast<float>(by.zero[kZeros ? i : 0]);
     y[i] = static_cast<Out>(static_cast<int32_t>(std::min(std::max(v, kLow), kHigh)));
   }
 }
@@ -160,7 +166,7 @@ void quantize_from(const LaunchCall& call) {
 
 /// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point.
 /// x        f32 or i32, dense. scale: f32. y: i8, u8, i16 or u16; the zero point has its type.
-/// Error    exact: the quotient in double.
+/// Error    exact: the quotient is the f32 nearest to it, as in ONNX.
 /// Cost     one division per element; reads x once, writes y once. No workspace.
 /// Source   ONNX QuantizeLinear-23.
 void launch_quantize(const LaunchCall& call) {

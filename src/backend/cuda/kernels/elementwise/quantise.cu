@@ -45,7 +45,9 @@ __global__ void __launch_bounds__(kBlock)
     quantise_kernel(const __grid_constant__ QuantiseLaunch args, int64_t total) {
   for (int64_t i = first_item(); i < total; i += item_step()) {
     const int64_t s = scale_of(args, i);
-    const double quotient = value_at(args.x, i) / value_at(args.scale, s);
+    double quotient = value_at(args.x, i) / value_at(args.scale, s);
+    if (args.scale.dtype != DType::kF64)
+      quotient = static_cast<double>(static_cast<float>(quotient));
     const double zero = zero_of(args, s);
     if (is_f8(args.y.dtype)) {
       store_f8(args, i, quotient + zero);

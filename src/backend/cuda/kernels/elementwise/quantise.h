@@ -16,9 +16,9 @@ struct QuantiseLaunch {
   bool saturate;            // f8 results: clipped to the largest finite value
   int64_t lowest, highest;  // of an integer result
 };
-/// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. To f8 the
-/// quotient goes as it is. x floats or integers; y i8 … u32 or f8. In f64, as the
-/// definition.
+/// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. The quotient is
+/// an f32, or an f64 where the scale is, as the definition's; to f8 it is not rounded to an
+/// integer. x floats or integers; y i8 … u32 or f8.
 cudaError_t quantise(const QuantiseLaunch& args, cudaStream_t stream);
 /// y = (x − zero)·scale in f64, rounded once. x integers or f8; y f64, f32, f16 or bf16.
 cudaError_t dequantise(const QuantiseLaunch& args, cudaStream_t stream);
