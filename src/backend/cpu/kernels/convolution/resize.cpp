@@ -8,6 +8,7 @@
 #include "backend/cpu/body.h"
 #include "backend/supports.h"
 #include "core/error.h"
+#include "core/resized_length.h"
 
 namespace vernier::backend::cpu {
 namespace {
@@ -43,7 +44,9 @@ double source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_
   const auto x = static_cast<double>(at), in = static_cast<double>(axis.in),
              out = static_cast<double>(axis.out);
   if (mode == "asymmetric") return x / axis.scale;
-  if (mode == "align_corners") return axis.out == 1 ? 0 : x * (in - 1) / (out - 1);
+  if (mode == "align_corners" && axis.out == 1) return 0;
+  if (mode == "align_corners")
+    return x * (in - 1) / (resized_length(axis.in, axis.out, axis.scale) - 1);
   if (mode == "pytorch_half_pixel" && axis.out == 1) return 0;
   const double centered = (x + 0.5) / axis.scale - 0.5;
   if (mode != "half_pixel_symmetric") return centered;

@@ -6,6 +6,7 @@
 #include "backend/cuda/check.h"
 #include "backend/supports.h"
 #include "core/error.h"
+#include "core/resized_length.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -97,6 +98,7 @@ std::unique_ptr<ShapeState> prepare_resize(const PrepareCall& call) {
     const double scale = scales[i];
     if (x.dim(i) == y.dim(i) && scale == 1) continue;
     args.axis[args.count] = i;
+    args.length[args.count] = resized_length(x.dim(i), y.dim(i), scale);
     args.scale[args.count++] = scale;
   }
   return shape;

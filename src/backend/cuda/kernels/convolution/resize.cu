@@ -8,14 +8,15 @@ namespace {
 
 struct ResizeAxis {
   int64_t in, out;
-  double scale;
+  double scale, length;
 };
 
 __device__ double source_coordinate(ResizeCoordinates mode, const ResizeAxis& axis, int64_t at) {
   const auto x = static_cast<double>(at), in = static_cast<double>(axis.in),
              out = static_cast<double>(axis.out);
   if (mode == ResizeCoordinates::kAsymmetric) return x / axis.scale;
-  if (mode == ResizeCoordinates::kAlignCorners) return axis.out == 1 ? 0 : x * (in - 1) / (out - 1);
+  if (mode == ResizeCoordinates::kAlignCorners)
+    return axis.out == 1 ? 0 : x * (in - 1) / (axis.length - 1);
   if (mode == ResizeCoordinates::kPytorchHalfPixel && axis.out == 1) return 0;
   // Not contracted: the positions are those of the definition, to the last bit.
   const double centred = __dsub_rn(__ddiv_rn(x + 0.5, axis.scale), 0.5);
@@ -52,7 +53,7 @@ __device__ Place place_of(const ResizeLaunch& args, int64_t flat) {
   return place;
 }
 __device__ ResizeAxis axis_of(const ResizeLaunch& args, int i) {
-  return {args.x.size[args.axis[i]], args.y.size[args.axis[i]], args.scale[i]};
+  return {args.x.size[args.axis[i]], args.y.size[args.axis[i]], args.scale[i], args.length[i]};
 }
 
 template <class T>

@@ -25,7 +25,7 @@ struct ResizeLaunch {
   double cubic_a;
   int count;  // axes that change
   int axis[kMaxAxes];
-  double scale[kMaxAxes];  // of those axes
+  double scale[kMaxAxes], length[kMaxAxes];  // of those axes; core/resized_length.h
 };
 
 /// y[i…] = x[nearest(i)…]; any type, bits moved unchanged.
