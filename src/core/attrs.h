@@ -689,6 +689,9 @@ struct RoiAlignAttrs {
   int64_t height = 1, width = 1;
   int64_t sampling_ratio = 0;  ///< samples per bin and axis; 0: one per pixel of the bin
   double spatial_scale = 1;
+  /// The result is not the mean of a bin's samples, but the largest of their terms: of the pixels
+  /// around each sample, each times its weight (as the reference of ONNX and ONNX Runtime).
+  bool max = false;
   template <class V>
   void visit(V& v) {
     v("half_pixel", half_pixel);
@@ -696,6 +699,7 @@ struct RoiAlignAttrs {
     v("width", width);
     v("sampling_ratio", sampling_ratio);
     v("spatial_scale", spatial_scale);
+    v("max", max);
   }
 };
 /// Resize; strings as in ONNX. Inputs x, roi, scales, sizes.

@@ -170,8 +170,9 @@ void translate_resize(NodeContext& node) {
 void translate_roi_align(NodeContext& node) {
   RoiAlignAttrs attrs;
   const std::string mode = node.attrs().text("mode", "avg");
-  if (mode == "max") node.unsupported("its mode is max; only avg has one meaning in all runtimes");
-  if (mode != "avg") node.fail("attribute 'mode' is '" + mode + "'; expected avg or max");
+  attrs.max = mode == "max";
+  if (!attrs.max && mode != "avg")
+    node.fail("attribute 'mode' is '" + mode + "'; expected avg or max");
   std::string corners = "output_half_pixel";
   if (node.opset() >= 16)
     corners = node.attrs().text("coordinate_transformation_mode", "half_pixel");

@@ -246,6 +246,7 @@ std::optional<MadeAttributes> attributes_of(const Node& node) {
       const auto attrs = node.attrs_as<RoiAlignAttrs>();
       return MadeAttributes{{"coordinate_transformation_mode",
                              std::string(attrs.half_pixel ? "half_pixel" : "output_half_pixel")},
+                            {"mode", std::string(attrs.max ? "max" : "avg")},
                             {"output_height", attrs.height},
                             {"output_width", attrs.width},
                             {"sampling_ratio", attrs.sampling_ratio},

@@ -1,6 +1,6 @@
-// FP64 evaluator of RoiAlign: the mean of samples between the pixels of a region, bin by bin.
-// Contract: core/evaluator.h; formula: ONNX RoiAlign-16 in mode avg; layout at RoiAlignAttrs in
-// core/attrs.h.
+// FP64 evaluator of RoiAlign: the mean of samples between the pixels of a region, bin by bin, or
+// the largest term of these samples. Contract: core/evaluator.h; formula: ONNX RoiAlign-16, its
+// mode max as ONNX's reference evaluator has it; layout at RoiAlignAttrs in core/attrs.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,14 +25,22 @@ struct Extent {
   int64_t bins = 1, size = 1;
 };
 
+// Among terms of weight 0 no pixel is read: the term is 0, which is the largest where pixels are
+// negative. A sample has them where it lies outside, or on a pixel.
+constexpr Tap kZeroTerm{};
+
 // Adds a sample at x. Up to one pixel outside it is moved to the edge; beyond that it counts as 0.
-void add_sample(Taps& taps, double x, double weight, int64_t size) {
+void add_sample(Taps& taps, double x, double weight, int64_t size, bool max) {
   const int64_t last = size - 1;
-  if (x < -1 || x > static_cast<double>(size)) return;
+  if (x < -1 || x > static_cast<double>(size)) {
+    if (max) taps.push_back(kZeroTerm);
+    return;
+  }
   x = std::max(x, 0.0);
   const auto low = static_cast<int64_t>(x);
   if (low >= last) {
     taps.push_back({last, weight});
+    if (max) taps.push_back(kZeroTerm);
     return;
   }
   const double share = x - static_cast<double>(low);
@@ -40,9 +48,10 @@ void add_sample(Taps& taps, double x, double weight, int64_t size) {
   taps.push_back({low + 1, weight * share});
 }
 
-// The mean over the samples of each bin, as weights of pixels; nothing where a number is not
-// finite.
-std::optional<std::vector<Taps>> bin_taps(const Extent& extent, int64_t sampling_ratio) {
+// The samples of each bin as weights of pixels, for a mean or the largest term; nothing where a
+// number is not finite.
+std::optional<std::vector<Taps>> bin_taps(const Extent& extent, const RoiAlignAttrs& attrs) {
+  const int64_t sampling_ratio = attrs.sampling_ratio;
   const double bin = extent.length / static_cast<double>(extent.bins);
   const double count =
       sampling_ratio > 0 ? static_cast<double>(sampling_ratio) : std::max(std::ceil(bin), 0.0);
@@ -59,7 +68,9 @@ std::optional<std::vector<Taps>> bin_taps(const Extent& extent, int64_t sampling
       end = std::min(count, first + 2 * static_cast<double>(extent.size + 2) + 2);
     }
     for (double i = first; i < end && i + 1 > i; ++i)
-      add_sample(all[k], start + (i + 0.5) * step, 1 / count, extent.size);
+      add_sample(all[k], start + (i + 0.5) * step, attrs.max ? 1 : 1 / count, extent.size,
+                 attrs.max);
+    if (attrs.max && (first > 0 || end < count)) all[k].push_back(kZeroTerm);
   }
   return all;
 }
@@ -71,6 +82,21 @@ double weigh(const Taps& rows, const Taps& cols, const double* image, int64_t wi
       sum += row.weight * col.weight * image[row.index * width + col.index];
   }
   return sum;
+}
+
+// NaN where one of the pixels is; 0 of no samples.
+double largest_term(const Taps& rows, const Taps& cols, const double* image, int64_t width) {
+  if (rows.empty() || cols.empty()) return 0;
+  double largest = -HUGE_VAL;
+  for (const Tap& row : rows) {
+    for (const Tap& col : cols) {
+      const double weight = row.weight * col.weight;
+      const double term = weight == 0 ? 0 : weight * image[row.index * width + col.index];
+      if (term > largest || std::isnan(term)) largest = term;
+      if (std::isnan(largest)) return largest;
+    }
+  }
+  return largest;
 }
 
 }  // namespace
@@ -95,15 +121,18 @@ void eval_roi_align(const EvalCall& call) {
       const double end = corner[2] * attrs.spatial_scale - shift;
       const double length = end - start;
       // Not std::max: NaN stays NaN.
-      return bin_taps({start, length < least ? least : length, bins, size}, attrs.sampling_ratio);
+      return bin_taps({start, length < least ? least : length, bins, size}, attrs);
     };
     const auto cols = taps_along(0, attrs.width, width), rows = taps_along(1, attrs.height, height);
     for (int64_t c = 0; c < channels; ++c) {
       const double* pixels = x.f.data() + (image * channels + c) * height * width;
       for (int64_t at = 0; at < attrs.height * attrs.width; ++at) {
-        const double value = rows && cols ? weigh((*rows)[at / attrs.width],
-                                                  (*cols)[at % attrs.width], pixels, width)
-                                          : std::numeric_limits<double>::quiet_NaN();
+        double value = std::numeric_limits<double>::quiet_NaN();
+        if (rows && cols) {
+          const Taps &row = (*rows)[at / attrs.width], &col = (*cols)[at % attrs.width];
+          value =
+              attrs.max ? largest_term(row, col, pixels, width) : weigh(row, col, pixels, width);
+        }
         y.f[out++] = call.rounding(0, value);
       }
     }

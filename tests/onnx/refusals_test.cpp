@@ -307,7 +307,6 @@ TEST(Attributes, SpellingsOutsideAnOperatorsListAreRefused) {
            BadAttribute{"Resize", attr_text("mode", "magic"), "expected nearest, linear or cubic"},
            BadAttribute{"GridSample", attr_text("padding_mode", "x"), "expected zeros, border"},
            BadAttribute{"RoiAlign", attr_text("mode", "min"), "expected avg or max"},
-           BadAttribute{"RoiAlign", attr_text("mode", "max"), "its mode is max"},
            BadAttribute{"RoiAlign", attr_text("coordinate_transformation_mode", "none"),
                         "expected half_pixel or output_half_pixel"},
            BadAttribute{"Pad", attr_text("mode", "mirror"), "expected constant, reflect"},

@@ -557,6 +557,18 @@ std::vector<VersionCase> shape_and_image_cases() {
        },
        {1},
        {1, 1, 1, 1}},
+      {"RoiAlign_16_max",
+       16,
+       {1, 1, 1, 2},
+       [](ModelBuilder& m) {
+         m.initializer(f32_tensor("regions", {1, 4}, {0, 0, 1, 1}));
+         m.initializer(i64("images", {0}));
+         m.node("RoiAlign", {"x", "regions", "images"}, {"y"},
+                {attr_text("mode", "max"),
+                 attr_text("coordinate_transformation_mode", "output_half_pixel")});
+       },
+       {1},
+       {1, 1, 1, 1}},
       {"Reshape_14_allowzero_off_copies",
        14,
        {2, 3},
