@@ -229,6 +229,16 @@ Node scan(const Names& outputs, const std::vector<Attribute>& attributes = {}) {
   return node;
 }
 
+// Of two rows; at opset 8.
+Node scan_of_rows(const Names& outputs, const std::vector<Attribute>& attributes = {}) {
+  Node node = scan(outputs, attributes);
+  node.opset = 8;
+  node.dims = {2, 3, 1};
+  node.inputs = {"", "zero", "x"};
+  node.weights = {f32("zero", {2, 1}, {0, 10})};
+  return node;
+}
+
 std::vector<Case> scan_cases() {
   const std::vector<double> x{1, 2, 3, 4, 5, 6};
   Node columns =
@@ -248,6 +258,13 @@ std::vector<Case> scan_cases() {
        {9, 12, 4, 6, 1, 2},
        {3, 2}},
       {"Scan_of_columns", columns, x, {1, 3, 3, 7, 5, 11}, {3, 2}},
+      {"Scan_8_states_of_rows", scan_of_rows({"y", "all"}), x, {6, 25}, {2, 1}},
+      {"Scan_8_results_of_rows", scan_of_rows({"last", "y"}), x, {1, 3, 6, 14, 19, 25}, {2, 3, 1}},
+      {"Scan_8_from_the_end",
+       scan_of_rows({"last", "y"}, {attr_ints("directions", {1})}),
+       x,
+       {3, 5, 6, 16, 21, 25},
+       {2, 3, 1}},
   };
 }
 
@@ -332,7 +349,7 @@ TEST(ScanRefusals, NameWhatIsWrong) {
   none.inputs = {"x"};
   none.outputs = {"y"};
   none.attributes = {attr_int("num_scan_inputs", 2), attr_graph("body", sums())};
-  old.opset = 8;
+  old.opset = 7;
   for (const Refused& row : {
            Refused{many, "it has 4097 steps; 1 to 4096 are supported"},
            Refused{none, "num_scan_inputs is 2; expected 1 to 1"},
@@ -341,7 +358,21 @@ TEST(ScanRefusals, NameWhatIsWrong) {
                    "input 1 of shape [3, 2] has no axis 2 to scan"},
            Refused{scan({"y", "all"}, {attr_ints("scan_output_axes", {0, 0})}),
                    "attribute 'scan_output_axes' has 2 numbers; expected 1"},
-           Refused{old, "Scan x1, at opset 8 (supported since opset 9)"},
+           Refused{old, "Scan x1, at opset 7 (supported since opset 8)"},
+       })
+    EXPECT_THAT(model_of(row.node).error(), HasSubstr(row.message));
+}
+
+TEST(ScanRefusals, OfABatchNameWhatIsWrong) {
+  Node lengths = scan_of_rows({"y", "all"}), batches = lengths, many = lengths;
+  lengths.inputs[0] = "lengths";
+  lengths.weights.push_back(i64_tensor("lengths", {2}, {3, 2}));
+  batches.weights = {f32("zero", {3, 1}, {0, 0, 0})};
+  many.dims = {2, 2049, 1};
+  for (const Refused& row : {
+           Refused{lengths, "it has sequence_lens (input 0)"},
+           Refused{batches, "its batch is 3 of one input and 2 of another"},
+           Refused{many, "it has 4098 steps; 1 to 4096 are supported"},
        })
     EXPECT_THAT(model_of(row.node).error(), HasSubstr(row.message));
 }
