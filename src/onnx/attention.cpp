@@ -40,11 +40,14 @@ ir::ValueId padded_mask(NodeContext& node, ir::ValueId mask, const Dim& keys) {
   return node.emit(OpKind::kPad, {mask, pads, hidden, node.constant_i64({-1})}, PadAttrs{});
 }
 
-void check_precision(NodeContext& node) {
+// The type that softmax is asked to compute in, or q's where that is wide enough: softmax computes
+// in f32 at least.
+DType softmax_type(NodeContext& node, DType q) {
   const int64_t precision = node.attrs().integer("softmax_precision", 1);
-  if (precision != 1 && precision != 10 && precision != 16) {  // softmax computes in at least f32
-    node.unsupported("softmax_precision " + std::to_string(precision) + " is wider than FLOAT");
-  }
+  const DType asked = element_type(precision, "attribute 'softmax_precision'");
+  if (!is_float(asked))
+    node.fail("softmax_precision is " + std::string(name(asked)) + "; expected a float type");
+  return asked == DType::kF64 ? asked : q;
 }
 
 ir::ValueId all_of(NodeContext& node, ir::ValueId a, ir::ValueId b) {
@@ -97,12 +100,14 @@ class Places {
   ir::ValueId valid_ = ir::kNoValue;  // [B, 1, 1, 1]
 };
 
-// ---- attention as products and a softmax, where its scores are read or capped
+// ---- attention as products and a softmax, where its scores are read or capped, or its softmax is
+// wider than its products
 
 struct Parts {
   ir::ValueId q, k, v;     // [B, S, H, D]
   ir::ValueId bias, keep;  // or kNoValue
   double scale = 1, softcap = 0;
+  DType softmax = DType::kF32;
 };
 
 // [B, Hk, …] as [B, heads, …]: each head several times.
@@ -140,7 +145,9 @@ ir::ValueId attend_in_parts(NodeContext& node, const Parts& parts) {
   }
   const ir::ValueId masked =
       bias == ir::kNoValue ? scores : node.emit(OpKind::kAdd, {scores, bias});
-  ir::ValueId probabilities = node.emit(OpKind::kSoftmax, {masked}, AxisAttrs{-1});
+  ir::ValueId probabilities =
+      node.emit(OpKind::kSoftmax, {node.cast(masked, parts.softmax)}, AxisAttrs{-1});
+  probabilities = node.cast(probabilities, type);
   if (bias != ir::kNoValue) {
     // A query that sees no key has no probabilities.
     const ir::ValueId most =
@@ -154,8 +161,8 @@ ir::ValueId attend_in_parts(NodeContext& node, const Parts& parts) {
 }
 
 void translate_attention(NodeContext& node) {
-  check_precision(node);
   const ir::ValueId q_input = node.input(0);
+  const DType type = node.dtype(q_input), softmax = softmax_type(node, type);
   const int64_t rank = node.rank(q_input);
   if (rank != 3 && rank != 4)
     node.fail("input 0 has rank " + std::to_string(rank) + "; expected 3 or 4");
@@ -190,14 +197,14 @@ void translate_attention(NodeContext& node) {
   if (valid != ir::kNoValue) keep = all_of(node, keep, places.valid());
   attrs.masks_add = attrs.causal || bias != ir::kNoValue || keep != ir::kNoValue;
   const double softcap = node.attrs().number("softcap", 0.0F);
-  const bool in_parts = softcap > 0 || node.wants_output(3);
+  const bool in_parts = softcap > 0 || node.wants_output(3) || softmax != type;
   if (attrs.causal && (in_parts || valid != ir::kNoValue)) {
     keep = all_of(node, keep, places.causal());
     attrs.causal = false;
   }
   ir::ValueId context = ir::kNoValue;
   if (in_parts) {
-    context = attend_in_parts(node, {q, k.full, v.full, bias, keep, attrs.scale, softcap});
+    context = attend_in_parts(node, {q, k.full, v.full, bias, keep, attrs.scale, softcap, softmax});
   } else {
     node.attrs().ignore("qk_matmul_output_mode");  // of output 3
     align_causal(node, q, k.full, past, attrs, keep);

@@ -203,8 +203,8 @@ TEST(AttentionVariant, WhatIsNotExpressibleIsRefusedByName) {
     if (outputs.size() > 1) model.output(outputs.back());
     return model.error();
   };
-  EXPECT_THAT(refusal(attr_int("softmax_precision", 11), {"y"}),
-              ::testing::HasSubstr("softmax_precision 11 is wider than FLOAT"));
+  EXPECT_THAT(refusal(attr_int("softmax_precision", kInt64), {"y"}),
+              ::testing::HasSubstr("softmax_precision is i64; expected a float type"));
   EXPECT_THAT(refusal(attr_int("qk_matmul_output_mode", 4), {"y", "", "", "scores"}),
               ::testing::HasSubstr("qk_matmul_output_mode is 4; expected 0 to 3"));
 }
@@ -223,12 +223,15 @@ TEST(AttentionVariant, WindowsStayFusedAndCapsDoNot) {
   };
   EXPECT_EQ(operators({"y"}, {attr_int("left_window_size", 1)}).count("Attention"), 1);
   EXPECT_EQ(operators({"y"}, {attr_int("right_window_size", 0)}).count("Attention"), 1);
-  for (const auto& names :
-       {operators({"y"}, {attr_float("softcap", 2)}), operators({"y", "", "", "scores"}, {})}) {
+  EXPECT_EQ(operators({"y"}, {attr_int("softmax_precision", kFloat16)}).count("Attention"), 1);
+  const auto wide = operators({"y"}, {attr_int("softmax_precision", kDouble)});
+  for (const auto& names : {operators({"y"}, {attr_float("softcap", 2)}),
+                            operators({"y", "", "", "scores"}, {}), wide}) {
     EXPECT_EQ(names.count("Attention"), 0);
     EXPECT_EQ(names.count("MatMul"), 2);
     EXPECT_EQ(names.count("Softmax"), 1);
   }
+  EXPECT_EQ(wide.count("Cast"), 2) << "to f64 and back";
 }
 
 }  // namespace
