@@ -26,6 +26,10 @@ class Finder {
       return miss(0, n.outputs[0], "a softmax over the last axis");
     match_.probs = n.outputs[0];
     if (!follow_down(n.outputs[0]) || !follow_up(n.inputs[0], 1, 1)) return std::nullopt;
+    // The kernels' softmax is no wider than their products; the model's own may be.
+    if (dtype_of(graph_, n.outputs[0]) == DType::kF64 &&
+        dtype_of(graph_, match_.out) != DType::kF64)
+      return miss(0, n.outputs[0], "a softmax in the type of its products, not in f64");
     std::reverse(match_.terms.begin(), match_.terms.end());
     if (!take_scaled_operands()) return std::nullopt;
     return match_;

@@ -375,6 +375,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "%m = MatMul(%qh, %kt) %w = Where(%mask, %m, f32{-5}) "
                  "%t = ReduceMean(%qh) {axes=[3]} %n = Add(%w, %t) "
                  "%p = Softmax(%n) {axis=-1} %y = MatMul(%p, %vh)",
+                 ""},
+        Spelling{"softmax_in_f64",
+                 "%m = MatMul(%qh, %kt) %w = Cast(%m) {to=f64} %p = Softmax(%w) {axis=-1} "
+                 "%n = Cast(%p) {to=f32} %y = MatMul(%n, %vh)",
                  ""}),
     [](const auto& test) { return std::string(test.param.name); });
 
