@@ -201,7 +201,8 @@ void translate_dropout(NodeContext& node) {
   if (mode != ir::kNoValue && !drops_nothing) {
     const auto training = node.integers(mode);
     if (!training) node.unsupported("its training_mode is not a constant");
-    if (training->size() != 1 || (*training)[0] != 0) node.unsupported("it is in training mode");
+    if (training->size() != 1 || (*training)[0] != 0)
+      node.unsupported("it is in training mode, which draws random numbers");
   }
   node.set_output(0, node.emit(OpKind::kIdentity, {x}));
   if (!node.wants_output(1)) return;

@@ -1,7 +1,10 @@
 // Finds and lists the nodes that cannot be imported: see unsupported.h.
 #include "onnx/unsupported.h"
 
+#include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 #include "core/error.h"
 #include "onnx/translations.h"
@@ -10,6 +13,25 @@ namespace vernier::onnx {
 namespace {
 
 using Nodes = google::protobuf::RepeatedPtrField<proto::NodeProto>;
+
+// Operators of ai.onnx that are known, and why they are not translated.
+struct Refusal {
+  std::string_view op_type, why;
+};
+constexpr std::string_view kRandom = "it draws random numbers; an engine has one answer";
+constexpr std::array kRefusals{
+    Refusal{"Bernoulli", kRandom},
+    Refusal{"Multinomial", kRandom},
+    Refusal{"RandomNormal", kRandom},
+    Refusal{"RandomNormalLike", kRandom},
+    Refusal{"RandomUniform", kRandom},
+    Refusal{"RandomUniformLike", kRandom},
+    Refusal{"Loop", "a loop; a Scan over a fixed number of steps is supported"},
+};
+std::string reason_of(std::string_view domain, std::string_view op_type) {
+  const auto found = std::ranges::find(kRefusals, op_type, &Refusal::op_type);
+  return std::string(domain.empty() && found != kRefusals.end() ? found->why : "");
+}
 
 class Scan {
  public:
@@ -53,7 +75,7 @@ class Scan {
     if (domain.empty() && node.op_type() == "If") return;
     const Translation* row = find_translation(domain, node.op_type());
     if (row == nullptr) {
-      found_.add(domain, origin, "");
+      found_.add(domain, origin, reason_of(domain, node.op_type()));
       return;
     }
     const Opsets& opsets = open_.back().opsets;

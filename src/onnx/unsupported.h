@@ -18,7 +18,7 @@ FunctionKey function_key(const proto::NodeProto& node);
 
 class UnsupportedNodes {
  public:
-  /// Adds one node; an empty `why` means that the operator is unknown.
+  /// Adds one node; an empty `why`: the operator is unknown.
   void add(const std::string& domain, const ir::Origin& origin, const std::string& why);
   bool empty() const { return rows_.empty(); }
   /// Throws Error(kInput) listing every operator with its nodes, unless there is none.

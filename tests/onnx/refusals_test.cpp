@@ -332,7 +332,7 @@ TEST(Dropout, ThatDropsIsRefused) {
   model.initializer(f32_tensor("ratio", {}, {0.5F}));
   model.initializer(i64_tensor("training", {}, {1}));
   model.node("Dropout", {"x", "ratio", "training"}, {"y"});
-  EXPECT_THAT(model.error(), HasSubstr("it is in training mode"));
+  EXPECT_THAT(model.error(), HasSubstr("it is in training mode, which draws random numbers"));
 }
 
 TEST(Dropout, WithoutARatioInItsConstantIsRefused) {
@@ -374,9 +374,11 @@ TEST(Unsupported, AllNodesStandInOneErrorWithDomainNameAndCount) {
             HasSubstr("\n  NonMaxSuppression x2: 'nms_1' (#0), 'NonMaxSuppression_1' (#2)"),
             HasSubstr("\n  com.microsoft.PackedAttention x1: 'attn' (#3)"),
             HasSubstr("\n  Gelu x1, at opset 13 (supported since opset 20): 'Gelu_0' (#4)"),
-            HasSubstr("\n  Loop x1: 'Loop_0' (#5)"),
-            HasSubstr("\n  Bernoulli x1: '/f/Bernoulli_0' (/f#0)"), HasSubstr("docs/operators.md"),
-            HasSubstr("as it was before that optimization")));
+            HasSubstr("\n  Loop x1, a loop; a Scan over a fixed number of steps is supported: "
+                      "'Loop_0' (#5)"),
+            HasSubstr("\n  Bernoulli x1, it draws random numbers; an engine has one answer: "
+                      "'/f/Bernoulli_0' (/f#0)"),
+            HasSubstr("docs/operators.md"), HasSubstr("as it was before that optimization")));
 }
 
 TEST(Unsupported, OutputsThatAreNotComputedMatterOnlyWhereTheyAreUsed) {
