@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/attrs.h"
+#include "ops/infer.h"
 
 namespace vernier::analysis {
 namespace {
@@ -137,7 +138,10 @@ MaybeAffine of_node(const Graph& graph, const Node& n, Reach reach) {
     case OpKind::kExpand: {
       const MaybeAffine in = affine_at(graph, n.inputs[0], reach);
       if (!in) return std::nullopt;
-      return broadcast_to(*in, shape_of(graph, n.outputs[0]).size());
+      const SymShape& wide = shape_of(graph, n.outputs[0]);
+      // A size that only the data says: the input's own may be 1 or not.
+      if (ops::brings_data_sizes(graph, wide, std::span(n.inputs).first(1))) return std::nullopt;
+      return broadcast_to(*in, wide.size());
     }
     case OpKind::kTranspose: {
       const MaybeAffine in = affine_at(graph, n.inputs[0], reach);

@@ -300,6 +300,7 @@ KeyValue join_past(NodeContext& node, ir::ValueId value, ir::ValueId past, bool 
 }
 
 ir::ValueId size_number(NodeContext& node, const Dim& size) {
+  if (node.depends_on_data(size)) node.unsupported("a size of its operands depends on data");
   return node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {size}, .scalar = true});
 }
 

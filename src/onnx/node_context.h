@@ -54,6 +54,8 @@ class NodeContext {
   DType dtype(ir::ValueId value) const { return graph_.value(value).dtype; }
   const SymShape& shape(ir::ValueId value) const { return graph_.value(value).shape; }
   int64_t rank(ir::ValueId value) const { return static_cast<int64_t>(shape(value).size()); }
+  /// Does the size depend on data? Then only a value computed from that data holds it.
+  bool depends_on_data(const Dim& size) const { return ops::depends_on_data(graph_, size); }
   /// Contents of an integer value where all of them are known numbers.
   std::optional<std::vector<int64_t>> integers(ir::ValueId value) const;
 

@@ -135,8 +135,10 @@ class Evaluator {
            std::string(name(v.dtype)));
     }
     v.dtype = value.dtype;
+    const std::map<size_t, std::string> sizes = data_sizes_of(v);
     v.shape.assign(value.shape.begin(), value.shape.end());
     v.has_shape = true;
+    bind(sizes, value.shape);
     live_[id] = value;
     remember_small(id);
     ++uses_[id];  // kept
@@ -246,37 +248,8 @@ class Evaluator {
     return false;
   }
 
-  // The sizes of its outputs that only data say, before they are numbers.
-  std::vector<SymShape> data_shapes(const ir::Node& node) const {
-    std::vector<SymShape> shapes;
-    if (graph_.data_sizes.empty()) return shapes;
-    for (ir::ValueId out : node.outputs)
-      shapes.push_back(out == ir::kNoValue ? SymShape() : graph_.value(out).shape);
-    return shapes;
-  }
-  // Sizes that `node` found become numbers wherever expressions name them.
-  void bind_data_sizes(const ir::Node& node, const std::vector<SymShape>& before) {
-    bool found = false;
-    for (size_t i = 0; i < before.size(); ++i) {
-      for (size_t axis = 0; axis < before[i].size(); ++axis) {
-        const auto symbol = (before[i][axis] + 1).as_symbol();
-        if (!symbol || !graph_.data_sizes.contains(*symbol)) continue;
-        const SymShape& now = graph_.value(node.outputs[i]).shape;
-        const int64_t size = now.at(axis).constant() + 1;
-        if (!result_.symbols.emplace(*symbol, size).second) continue;
-        graph_.symbol_substitutions[*symbol] = Dim(size);
-        found = true;
-      }
-    }
-    if (found) apply_substitutions(graph_);
-  }
-
   void run_node(ir::NodeId id) {
-    const std::vector<SymShape> before = data_shapes(graph_.node(id));
-    make_outputs(id);
-    bind_data_sizes(graph_.node(id), before);
-  }
-  void make_outputs(ir::NodeId id) {
+    if (!graph_.data_sizes.empty()) take_data_sizes(id);
     infer_node(graph_, id);
     const ir::Node& node = graph_.node(id);
     if (run_in_place(node)) return;
@@ -304,9 +277,33 @@ class Evaluator {
     }
   }
 
+  // Before a node is inferred at its concrete sizes: which of its results have sizes that only the
+  // data says, and what its attributes hold of those that are known by now.
+  void take_data_sizes(ir::NodeId id) {
+    substitute_attrs(graph_, id);
+    made_sizes_.clear();
+    for (ir::ValueId out : graph_.node(id).outputs)
+      if (out != ir::kNoValue) made_sizes_[out] = data_sizes_of(graph_.value(out));
+  }
+  // The axes whose size is one that only the data says, and its symbol.
+  std::map<size_t, std::string> data_sizes_of(const ir::Value& value) const {
+    std::map<size_t, std::string> sizes;
+    for (size_t axis = 0; axis < value.shape.size(); ++axis) {
+      const auto symbol = (value.shape[axis] + Dim(1)).as_symbol();
+      if (symbol && graph_.data_sizes.contains(*symbol)) sizes[axis] = *symbol;
+    }
+    return sizes;
+  }
+  void bind(const std::map<size_t, std::string>& sizes, const Shape& shape) {
+    for (const auto& [axis, symbol] : sizes)
+      graph_.symbol_substitutions.emplace(symbol, Dim(shape.at(axis) + 1));
+  }
+
   void store(ir::ValueId id, EvalTensor tensor) {
     if (id == ir::kNoValue) return;
     ir::Value& v = graph_.value(id);
+    if (const auto made = made_sizes_.find(id); made != made_sizes_.end())
+      bind(made->second, tensor.shape);
     v.shape.assign(tensor.shape.begin(), tensor.shape.end());  // where it depends on data
     const bool named = options_.keep == Keep::kNamed && !v.name.empty();
     if (named && (options_.names == nullptr || options_.names->contains(v.name))) {
@@ -328,6 +325,8 @@ class Evaluator {
   EvaluateOptions options_;
   std::vector<int64_t> uses_;  // that are left, by value
   std::vector<ir::ValueId> kept_;
+  /// Of the node that runs: the symbols of sizes that only the data says, by result and axis.
+  std::map<ir::ValueId, std::map<size_t, std::string>> made_sizes_;
   std::map<ir::ValueId, EvalTensor> live_;
   std::map<ir::ValueId, std::shared_ptr<const EvalTensor>> shared_;  // constants of the cache
   Evaluation result_;

@@ -267,6 +267,23 @@ bool depends_on_data(const ir::Graph& graph, const Dim& size) {
       size.symbols(), [&](const std::string& symbol) { return graph.data_sizes.contains(symbol); });
 }
 
+bool brings_data_sizes(const ir::Graph& graph, const SymShape& shape,
+                       std::span<const ir::ValueId> inputs) {
+  if (graph.data_sizes.empty()) return false;
+  const auto is_mentioned = [&](const std::string& symbol) {
+    return std::ranges::any_of(inputs, [&](ir::ValueId id) {
+      return id != ir::kNoValue && std::ranges::any_of(graph.value(id).shape, [&](const Dim& d) {
+               return mentions(d, symbol);
+             });
+    });
+  };
+  return std::ranges::any_of(shape, [&](const Dim& d) {
+    return std::ranges::any_of(d.symbols(), [&](const std::string& symbol) {
+      return graph.data_sizes.contains(symbol) && !is_mentioned(symbol);
+    });
+  });
+}
+
 ir::ValueId emit(ir::Graph& graph, OpKind op, std::vector<ir::ValueId> inputs, AttrBytes attrs,
                  const std::vector<ir::Origin>& origins, int num_outputs) {
   const ir::NodeId id = graph.add_node(op, std::move(inputs), std::move(attrs), num_outputs);
@@ -275,6 +292,11 @@ ir::ValueId emit(ir::Graph& graph, OpKind op, std::vector<ir::ValueId> inputs, A
   if (!origins.empty()) node.name = origins.front().name;
   infer_node(graph, id);
   return node.outputs[0];
+}
+
+void substitute_attrs(ir::Graph& graph, ir::NodeId id) {
+  ir::Node& node = graph.node(id);
+  substitute_attrs(node.op, node.attrs, graph.symbol_substitutions);
 }
 
 void apply_substitutions(ir::Graph& graph) {

@@ -52,6 +52,10 @@ void infer_graph(ir::Graph& graph);
 
 /// Does the size depend on data (Graph::data_sizes)?
 bool depends_on_data(const ir::Graph& graph, const Dim& size);
+/// Has `shape` a size that depends on data and that no shape of `inputs` mentions? A node of these
+/// inputs that takes the shape as an attribute would not be after the node that makes the size.
+bool brings_data_sizes(const ir::Graph& graph, const SymShape& shape,
+                       std::span<const ir::ValueId> inputs);
 
 /// Adds a node, infers it at once, and returns its first output. `origins` come from the nodes it
 /// replaces.
@@ -63,6 +67,8 @@ ir::ValueId emit(ir::Graph& graph, OpKind op, std::vector<ir::ValueId> inputs, c
   return emit(graph, op, std::move(inputs), encode(attrs), origins, num_outputs);
 }
 
+/// Applies Graph::symbol_substitutions to the sizes that one node holds as attributes.
+void substitute_attrs(ir::Graph& graph, ir::NodeId node);
 /// Applies Graph::symbol_substitutions to every shape, value list, attribute-held Dim and guard.
 void apply_substitutions(ir::Graph& graph);
 

@@ -77,7 +77,8 @@ std::optional<Layout> layout_expand(const ir::Graph& graph, const ir::Node& node
   const size_t added = result.shape.size() - input.shape.size();
   result.strides.assign(result.shape.size(), Dim(0));
   for (size_t axis = 0; axis < input.shape.size(); ++axis) {
-    if (input.shape[axis] == result.shape[added + axis])
+    // Sizes other than 1 are equal, although they may be written otherwise.
+    if (input.shape[axis] == result.shape[added + axis] || !(input.shape[axis] == Dim(1)))
       result.strides[added + axis] = input.strides[axis];
   }
   return result;
@@ -150,6 +151,11 @@ std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, 
 #include "ops/ops.def"
 #undef OP
   };
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (!node.has_input(i)) continue;
+    const ir::Value& sizes = graph.value(node.inputs[i]);
+    if (!sizes.is_constant() && !sizes.values) return std::nullopt;  // only the data says them
+  }
   const LayoutFn layout = kLayouts[static_cast<size_t>(node.op)];
   return layout ? layout(graph, node, output, input) : std::nullopt;
 }

@@ -29,8 +29,8 @@ using LayoutFn = std::optional<Layout> (*)(const ir::Graph& graph, const ir::Nod
 
 /// The layout of output `output` of `node` if the node is a view of its input 0 with layout
 /// `input`: Identity; Reshape, Squeeze, Unsqueeze and Flatten if the axes split or merge without
-/// gaps; Expand; Transpose; Slice with inline starts; Split. Empty for other nodes and if no
-/// strides describe it.
+/// gaps; Expand; Transpose; Slice with inline starts; Split. Empty for other nodes, if no
+/// strides describe it, and where inputs whose contents are not known say the shape.
 std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, size_t output,
                                   const Layout& input);
 

@@ -49,10 +49,7 @@ bool absorb_logic(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   const bool absorbs = (n.op == OpKind::kAnd && is_uniform(graph, n.inputs[1], 0)) ||
                        (n.op == OpKind::kOr && is_uniform(graph, n.inputs[1], 1));
-  if (absorbs) {
-    become_uniform(graph, id, n.op == OpKind::kOr ? 1 : 0);
-    return true;
-  }
+  if (absorbs) return become_uniform(graph, id, n.op == OpKind::kOr ? 1 : 0);
   if ((n.op == OpKind::kAnd || n.op == OpKind::kOr) && n.inputs[0] == n.inputs[1])
     return replace_by(graph, id, n.inputs[0], "both operands are the same");
   return false;
@@ -208,8 +205,7 @@ bool decide_comparison(Graph& graph, NodeId id) {
       return false;
   }
   if (!known) return false;
-  become_uniform(graph, id, *known ? 1 : 0);
-  return true;
+  return become_uniform(graph, id, *known ? 1 : 0);
 }
 
 }  // namespace

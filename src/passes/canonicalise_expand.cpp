@@ -17,7 +17,8 @@ namespace vernier::passes {
 namespace {
 
 const Node* expand_of(const Graph& graph, ValueId value) {
-  return producer_of(graph, value, OpKind::kExpand);
+  const Node* n = producer_of(graph, value, OpKind::kExpand);
+  return n && n->attrs_as<ShapeAttrs>().has_shape ? n : nullptr;
 }
 
 // `shape` with leading ones up to `rank`.
@@ -155,8 +156,7 @@ bool spread_uniform(Graph& graph, NodeId id) {
   if (!moves || n.outputs.size() != 1 || !n.has_output(0)) return false;
   const auto c = uniform(graph, n.inputs[0]);
   if (!c || graph.value(n.outputs[0]).values) return false;
-  become_uniform(graph, id, *c);
-  return true;
+  return become_uniform(graph, id, *c);
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ bool gather_nd_by_position(Graph& graph, NodeId id) {
     if (!axis || (!axes.empty() && *axis <= axes.back())) return false;
     axes.push_back(*axis);
   }
+  if (ops::brings_data_sizes(graph, out, std::span(&data, 1))) return false;
   ops::GraphContext context(graph, id);
   SymShape shape(out.size(), Dim(1));
   for (size_t k = 0, next = 0; k < sizes.size(); ++k) {

@@ -2,6 +2,7 @@
 // operators take their shapes as attributes and the chain becomes dead.
 //   Reshape(x, s), Squeeze, Unsqueeze, Flatten ⇒ Reshape{shape}(x)
 //   Expand(x, s) ⇒ Expand{shape}(x)
+//     requires of all: no size of data that x does not have, here and below
 //   ConstantOfShape{c}(s) ⇒ Expand{shape}(c)
 //   Slice(x, starts, ends, axes, steps) ⇒ Slice{starts, steps, sizes}(x)
 //     requires: constant steps; starts constant, non-negative or of a constant axis
@@ -73,20 +74,23 @@ bool drop_identity(Graph& graph, NodeId id) {
 bool take_shape(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   const SymShape shape = n.has_output(0) ? shape_of(graph, n.outputs[0]) : SymShape{};
+  const auto brings_sizes = [&] {
+    return ops::brings_data_sizes(graph, shape, std::span(n.inputs).first(1));
+  };
   switch (n.op) {
     case OpKind::kReshape:
     case OpKind::kExpand:
-      if (n.attrs_as<ShapeAttrs>().has_shape) return false;
+      if (n.attrs_as<ShapeAttrs>().has_shape || brings_sizes()) return false;
       mutate(graph, id, n.op, {n.inputs[0]}, shape_attrs(shape));
       return true;
     case OpKind::kSqueeze:
     case OpKind::kUnsqueeze:
     case OpKind::kFlatten:
+      if (brings_sizes()) return false;
       mutate(graph, id, OpKind::kReshape, {n.inputs[0]}, shape_attrs(shape));
       return true;
     case OpKind::kConstantOfShape:
-      become_uniform(graph, id, n.attrs_as<ConstantOfShapeAttrs>().value);
-      return true;
+      return become_uniform(graph, id, n.attrs_as<ConstantOfShapeAttrs>().value);
     default:
       return false;
   }
@@ -124,6 +128,7 @@ bool inline_slice(Graph& graph, NodeId id) {
     attrs.steps = *steps;
   }
   const SymShape &in = shape_of(graph, n.inputs[0]), &out = shape_of(graph, n.outputs[0]);
+  if (ops::brings_data_sizes(graph, out, std::span(n.inputs).first(1))) return false;
   const auto rank = static_cast<int64_t>(in.size());
   for (size_t i = 0; i < starts->size(); ++i) {
     attrs.axes[i] = (attrs.axes[i] + rank) % rank;
@@ -223,6 +228,7 @@ bool to_shape_values(Graph& graph, NodeId id) {
   if (n.op == OpKind::kShapeValues || n.outputs.size() != 1 || !n.has_output(0)) return false;
   const ir::Value& v = graph.value(n.outputs[0]);
   if (!v.values || !is_integer(v.dtype) || v.values->empty()) return false;
+  if (ops::brings_data_sizes(graph, *v.values, {})) return false;
   const ShapeValuesAttrs attrs{*v.values, v.dtype, v.shape.empty()};
   if (v.shape.size() <= 1) {
     mutate(graph, id, OpKind::kShapeValues, {}, attrs);

@@ -47,15 +47,18 @@ bool become(Graph& graph, NodeId node, ValueId value, const char* why) {
   const ValueId out = graph.node(node).outputs[0];
   const SymShape shape = shape_of(graph, out);
   if (same_shape(shape_of(graph, value), shape)) return replace_by(graph, node, value, why);
+  if (ops::brings_data_sizes(graph, shape, std::span(&value, 1))) return false;
   mutate(graph, node, OpKind::kExpand, {value}, shape_attrs(shape));
   return true;
 }
 
-void become_uniform(Graph& graph, NodeId node, double c) {
+bool become_uniform(Graph& graph, NodeId node, double c) {
   const ValueId out = graph.node(node).outputs[0];
   const SymShape shape = shape_of(graph, out);
+  if (ops::brings_data_sizes(graph, shape, {})) return false;
   const ValueId scalar = add_scalar(graph, dtype_of(graph, out), c);
   mutate(graph, node, OpKind::kExpand, {scalar}, shape_attrs(shape));
+  return true;
 }
 
 ShapeAttrs shape_attrs(SymShape shape) {
@@ -105,13 +108,25 @@ int apply_rules(Graph& graph, std::span<const Rule> rules) {
   return changes;
 }
 
+namespace {
+
+// Does a result have sizes of data that no operand has? Others may name them.
+bool makes_sizes(const Graph& graph, const Node& n) {
+  return std::ranges::any_of(n.outputs, [&](ValueId out) {
+    return out != kNoValue && ops::brings_data_sizes(graph, shape_of(graph, out), n.inputs);
+  });
+}
+
+}  // namespace
+
 int merge_duplicates(Graph& graph) {
   using Key = std::tuple<OpKind, std::vector<ValueId>, size_t, AttrBytes>;
   std::map<Key, NodeId> seen;
   int merged = 0;
   for (NodeId id : graph.order()) {
     const Node& n = graph.node(id);
-    if ((flags(n.op) & kDataDependent) != 0 || !n.subgraphs.empty() || !is_live(graph, id))
+    if ((flags(n.op) & kDataDependent) != 0 || !n.subgraphs.empty() || !is_live(graph, id) ||
+        makes_sizes(graph, n))
       continue;
     const auto [it, fresh] = seen.try_emplace(Key{n.op, n.inputs, n.outputs.size(), n.attrs}, id);
     if (fresh) continue;

@@ -56,10 +56,12 @@ void mutate(Graph& graph, NodeId node, OpKind op, std::vector<ValueId> inputs, c
 /// Every use of the node's first output becomes a use of `value`; the node's origins are retired.
 /// False (and nothing done) if that would make a graph output of a graph input.
 bool replace_by(Graph& graph, NodeId node, ValueId value, const char* why);
-/// The node's output becomes `value` broadcast to the output's shape.
+/// The node's output becomes `value` broadcast to the output's shape. False (and nothing done) also
+/// if that shape has sizes of data that `value` does not have.
 bool become(Graph& graph, NodeId node, ValueId value, const char* why);
-/// The node's output becomes the constant `c` everywhere.
-void become_uniform(Graph& graph, NodeId node, double c);
+/// The node's output becomes the constant `c` everywhere. False (and nothing done) if its shape
+/// depends on data.
+bool become_uniform(Graph& graph, NodeId node, double c);
 
 ValueId emit_reshape(Graph& graph, ValueId value, SymShape shape,
                      const std::vector<Origin>& origins);

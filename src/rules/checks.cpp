@@ -50,6 +50,22 @@ void require_one_element(InferContext& context, size_t i) {
   context.require_equal(count, 1);
 }
 
+Dim data_size(InferContext& context, size_t axis, const std::optional<Dim>& upper, size_t output) {
+  std::string hint(name(context.op()));
+  if (output > 0) hint += "_of_" + std::to_string(output);
+  return context.fresh_size(hint + "_" + std::to_string(axis), upper);
+}
+
+size_t list_length(InferContext& context, size_t i) {
+  const Dim count = product(context.shape(i));
+  if (!count.is_constant()) {
+    context.fail("input " + std::to_string(i) + " has " + count.str() +
+                 " elements, one for each axis, and how many is not known when the engine is " +
+                 "built: a number of axes that depends on data is not supported here");
+  }
+  return static_cast<size_t>(count.constant());
+}
+
 void require_between(InferContext& context, const char* what, int64_t value, int64_t low,
                      int64_t high) {
   if (value >= low && value <= high) return;

@@ -27,6 +27,13 @@ void require_between(InferContext& context, const char* what, int64_t value, int
                      int64_t high = kLargestNumber);
 /// No axis of `axes` (counted from the front) is named twice.
 void require_distinct(InferContext& context, const std::vector<size_t>& axes);
+/// The size of axis `axis` of output `output`, which only the data says: InferContext::fresh_size,
+/// named after operator, output and axis.
+Dim data_size(InferContext& context, size_t axis, const std::optional<Dim>& upper = std::nullopt,
+              size_t output = 0);
+/// The number of elements of the list in input `i`: the number of axes that it describes, which
+/// must be known although its contents are not.
+size_t list_length(InferContext& context, size_t i);
 /// Checks the operator's value rules (core/value_rules.h) for inputs that are known when the engine
 /// is built (constants, contents that are sizes); conditions on sizes become guards.
 void check_values(InferContext& context);

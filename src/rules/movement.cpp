@@ -2,6 +2,7 @@
 // Pad, OneHot, NonZero, DepthToSpace, SpaceToDepth, ReverseSequence. Contract: context.h.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "rules/checks.h"
 
@@ -18,6 +19,11 @@ std::vector<int64_t> constant_list(InferContext& context, size_t index, const ch
                  " are not constant");
   }
   return std::move(*list);
+}
+
+// Is the input absent, or are its contents known?
+bool is_known(InferContext& context, size_t i) {
+  return !context.has_input(i) || context.values(i).has_value();
 }
 
 // A start or end counted from the front, clamped into [low, high]; negative counts from the end.
@@ -99,9 +105,12 @@ SymShape split_sizes(InferContext& context, const SplitAttrs& attrs, const Dim& 
   if (!attrs.sizes.empty()) return {attrs.sizes.begin(), attrs.sizes.end()};
   if (context.has_input(1)) {
     require_list(context, 1);
-    auto values = context.values(1);
-    if (!values) context.fail("the sizes of the parts in input 1 are not known");
-    return std::move(*values);
+    if (auto values = context.values(1)) return std::move(*values);
+    SymShape parts;
+    const auto axis = context.normalize_axis(attrs.axis, context.rank(0));
+    for (size_t i = 0, count = list_length(context, 1); i < count; ++i)
+      parts.push_back(data_size(context, axis, size, i));
+    return parts;
   }
   const auto outputs = static_cast<int64_t>(context.num_outputs());
   const int64_t parts = attrs.num_outputs > 0 ? attrs.num_outputs : outputs;
@@ -158,7 +167,8 @@ void infer_split(InferContext& context) {
   }
   if (equal(sum, size) == false)
     context.fail("parts " + str(sizes) + " do not add up to " + size.str());
-  context.unify(sum, size);
+  const bool by_data = attrs.sizes.empty() && !is_known(context, 1);
+  if (!by_data) context.unify(sum, size);
   SymShape out = context.shape(0);
   for (size_t i = 0; i < sizes.size(); ++i) {
     out[axis] = sizes[i];
@@ -166,6 +176,49 @@ void infer_split(InferContext& context) {
   }
   propagate_moved_values(context, kFirst);
 }
+
+namespace {
+
+// The axes that `count` entries describe: of input `index`, or the first ones; empty if only the
+// data says which.
+std::optional<std::vector<size_t>> described_axes(InferContext& context, size_t index,
+                                                  size_t count) {
+  std::vector<size_t> axes(count);
+  std::iota(axes.begin(), axes.end(), size_t{0});
+  if (context.has_input(index)) {
+    if (!context.values(index)) return std::nullopt;
+    axes.clear();
+    for (int64_t axis : constant_list(context, index, "axes"))
+      axes.push_back(context.normalize_axis(axis, context.rank(0)));
+  }
+  if (axes.size() != count) {
+    context.fail("has " + std::to_string(axes.size()) + " axes, expected " + std::to_string(count));
+  }
+  require_distinct(context, axes);
+  if (count > context.shape(0).size()) {
+    context.fail("has entries for " + std::to_string(count) + " axes, input 0 has shape " +
+                 str(context.shape(0)));
+  }
+  return axes;
+}
+
+// A Slice whose starts, ends, axes or steps only the data says.
+void infer_unknown_slice(InferContext& context) {
+  const size_t count = list_length(context, 1);
+  for (size_t i = 2; i <= 4; ++i) {
+    if (context.has_input(i) && list_length(context, i) != count)
+      context.fail("starts, ends, axes and steps differ in length");
+  }
+  const auto axes = described_axes(context, 3, count);
+  SymShape out = context.shape(0);
+  for (size_t axis = 0; axis < out.size(); ++axis) {
+    if (!axes || std::ranges::find(*axes, axis) != axes->end())
+      out[axis] = data_size(context, axis, context.shape(0)[axis]);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+
+}  // namespace
 
 void infer_slice(InferContext& context) {
   const auto attrs = context.attrs<SliceAttrs>();
@@ -177,11 +230,8 @@ void infer_slice(InferContext& context) {
   if (!context.has_input(1) || !context.has_input(2)) context.fail("has no starts or no ends");
   for (size_t i = 1; i <= 4; ++i) require_list(context, i);
   const auto starts = context.values(1), ends = context.values(2);
-  if (!starts || !ends) {
-    context.fail(
-        "starts or ends are not known when the engine is built: slices that depend on "
-        "data are not supported here");
-  }
+  if (!starts || !ends || !is_known(context, 3) || !is_known(context, 4))
+    return infer_unknown_slice(context);
   std::vector<int64_t> axes(starts->size()), steps(starts->size(), 1);
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
   if (context.has_input(3)) axes = constant_list(context, 3, "axes");
@@ -294,10 +344,42 @@ void infer_scatter_nd(InferContext& context) {
     propagate_moved_values(context, std::array<size_t, 2>{0, 2});
 }
 
+namespace {
+
+void infer_unknown_tile(InferContext& context) {
+  const Dim count = product(context.shape(1)), rank = context.rank(0);
+  if (equal(count, rank) == false)
+    context.fail("has " + count.str() + " repeats for input " + str(context.shape(0)));
+  context.require_equal(count, rank);
+  SymShape out = context.shape(0);
+  for (size_t axis = 0; axis < out.size(); ++axis) {
+    if (!(out[axis] == Dim(0))) out[axis] = data_size(context, axis);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+
+void infer_unknown_pad(InferContext& context) {
+  const size_t count = list_length(context, 1);
+  const size_t entries = context.has_input(3) ? list_length(context, 3) : context.shape(0).size();
+  if (count != 2 * entries) {
+    context.fail("has " + std::to_string(count) + " pads for " + std::to_string(entries) +
+                 " axes, expected a begin and an end for each");
+  }
+  const auto axes = described_axes(context, 3, entries);
+  SymShape out = context.shape(0);
+  for (size_t axis = 0; axis < out.size(); ++axis) {
+    if (!axes || std::ranges::find(*axes, axis) != axes->end())
+      out[axis] = data_size(context, axis);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+
+}  // namespace
+
 void infer_tile(InferContext& context) {
   require_list(context, 1);
   const auto repeats = context.values(1);
-  if (!repeats) context.fail("the repeats in input 1 are not known when the engine is built");
+  if (!repeats) return infer_unknown_tile(context);
   if (repeats->size() != context.shape(0).size()) {
     context.fail("has " + std::to_string(repeats->size()) + " repeats for input " +
                  str(context.shape(0)));
@@ -315,8 +397,12 @@ void infer_tile(InferContext& context) {
 
 void infer_pad(InferContext& context) {
   for (size_t i : {size_t{1}, size_t{3}}) require_list(context, i);
+  if (context.has_input(2)) {
+    require_same_type(context, 2);
+    require_one_element(context, 2);
+  }
   const auto pads = context.values(1);
-  if (!pads) context.fail("the pads in input 1 are not known when the engine is built");
+  if (!pads || !is_known(context, 3)) return infer_unknown_pad(context);
   std::vector<int64_t> axes(context.shape(0).size());
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
   if (context.has_input(3)) axes = constant_list(context, 3, "axes");
@@ -327,10 +413,6 @@ void infer_pad(InferContext& context) {
   for (const Dim& pad : *pads) {
     if (const auto number = pad.as_constant())
       require_between(context, "a pad", *number, -kLargestNumber);
-  }
-  if (context.has_input(2)) {
-    require_same_type(context, 2);
-    require_one_element(context, 2);
   }
   SymShape out = context.shape(0);
   std::vector<size_t> padded;
@@ -370,6 +452,8 @@ void infer_one_hot(InferContext& context) {
     context.fail("values must be [off, on], got shape " + str(context.shape(2)));
   context.require_equal(context.shape(2)[0], 2);
   require_one_element(context, 1);
+  const size_t axis =
+      context.normalize_axis(context.attrs<OneHotAttrs>().axis, context.rank(0) + 1);
   Dim depth;
   if (const Tensor* constant = context.constant(1); constant && is_float(constant->dtype())) {
     const double number = constant->elems() == 1 ? constant->float_at(0) : -1;
@@ -380,13 +464,11 @@ void infer_one_hot(InferContext& context) {
   } else if (const auto values = context.values(1); values && values->size() == 1) {
     depth = values->front();
   } else {
-    context.fail("the depth in input 1 is not known when the engine is built");
+    depth = data_size(context, axis);
   }
   if (less_equal(depth, -1) == true) context.fail("the depth " + depth.str() + " is negative");
   context.require_at_most(0, depth);
   SymShape out = context.shape(0);
-  const size_t axis =
-      context.normalize_axis(context.attrs<OneHotAttrs>().axis, context.rank(0) + 1);
   out.insert(out.begin() + static_cast<std::ptrdiff_t>(axis), depth);
   context.set_output(0, context.dtype(2), std::move(out));
 }

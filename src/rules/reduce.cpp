@@ -133,23 +133,33 @@ void infer_lp_normalization(InferContext& context) {
   infer_same(context);
 }
 
+namespace {
+
+// k of TopK: of the elements of the axis.
+void require_count(InferContext& context, const Dim& k, size_t axis) {
+  const Dim size = context.shape(0)[axis];
+  if (less_equal(k, size) == false) {
+    context.fail("k = " + k.str() + " is more than the " + size.str() + " elements of axis " +
+                 std::to_string(axis));
+  }
+  if (less_equal(k, -1) == true) context.fail("k = " + k.str() + " is negative");
+  context.require_at_most(0, k);
+  context.require_at_most(k, size);
+}
+
+}  // namespace
+
 void infer_top_k(InferContext& context) {
   const size_t axis = context.normalize_axis(context.attrs<TopKAttrs>().axis, context.rank(0));
   require_signed_index(context, 1);
-  const auto k = context.values(1);
-  if (!k || k->size() != 1)
-    context.fail(
-        "k is not known when the engine is built: shapes that depend on data are not "
-        "supported here");
+  require_one_element(context, 1);
   SymShape out = context.shape(0);
-  if (less_equal(k->front(), out[axis]) == false) {
-    context.fail("k = " + k->front().str() + " is more than the " + out[axis].str() +
-                 " elements of axis " + std::to_string(axis));
+  if (const auto k = context.values(1)) {
+    require_count(context, k->front(), axis);
+    out[axis] = k->front();
+  } else {
+    out[axis] = data_size(context, axis, out[axis]);
   }
-  if (less_equal(k->front(), -1) == true) context.fail("k = " + k->front().str() + " is negative");
-  context.require_at_most(0, k->front());
-  context.require_at_most(k->front(), out[axis]);
-  out[axis] = k->front();
   context.set_output(0, context.dtype(0), out);
   context.set_output(1, DType::kI64, std::move(out));
 }

@@ -73,6 +73,19 @@ SymShape keep_aspect(InferContext& context, const std::vector<Dim>& sizes,
   return out;
 }
 
+// Sizes or scales, in input `index`, that only the data says.
+void infer_unknown_resize(InferContext& context, size_t index, const std::vector<size_t>& axes) {
+  const Dim given = product(context.shape(index)), expected = static_cast<int64_t>(axes.size());
+  if (equal(given, expected) == false) {
+    context.fail("has " + given.str() + (index == 2 ? " scales" : " sizes") + " for " +
+                 expected.str() + " axes");
+  }
+  context.require_equal(given, expected);
+  SymShape out = context.shape(0);
+  for (size_t axis : axes) out[axis] = data_size(context, axis);
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+
 }  // namespace
 
 void infer_resize(InferContext& context) {
@@ -88,7 +101,7 @@ void infer_resize(InferContext& context) {
   if (has_sizes) {
     require_signed_index(context, 3);
     const auto sizes = context.values(3);
-    if (!sizes) context.fail("the sizes in input 3 are not known when the engine is built");
+    if (!sizes) return infer_unknown_resize(context, 3, axes);
     if (sizes->size() != axes.size())
       context.fail("has " + std::to_string(sizes->size()) + " sizes for " +
                    std::to_string(axes.size()) + " axes");
@@ -99,7 +112,8 @@ void infer_resize(InferContext& context) {
     for (size_t i = 0; i < axes.size(); ++i) out[axes[i]] = chosen[i];
   } else {
     const Tensor* scales = context.constant(2);
-    if (scales == nullptr) context.fail("has neither sizes nor constant scales");
+    if (!context.has_input(2)) context.fail("has neither sizes nor scales");
+    if (scales == nullptr) return infer_unknown_resize(context, 2, axes);
     if (scales->elems() != static_cast<int64_t>(axes.size()))
       context.fail("has " + std::to_string(scales->elems()) + " scales for " +
                    std::to_string(axes.size()) + " axes");

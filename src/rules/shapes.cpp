@@ -10,15 +10,20 @@
 namespace vernier::rules {
 namespace {
 
-constexpr const char* kDynamic =
-    " is not known when the engine is built: shapes that depend on data are not supported here";
-
-SymShape shape_input(InferContext& context, size_t index) {
+// The shape in an input; empty if only the data says it.
+std::optional<SymShape> shape_input(InferContext& context, size_t index) {
   if (!context.has_input(index))
     context.fail("has neither a shape attribute nor input " + std::to_string(index));
-  auto values = context.values(index);
-  if (!values) context.fail("the shape in input " + std::to_string(index) + kDynamic);
-  return std::move(*values);
+  return context.values(index);
+}
+
+// As many sizes as the list in an input has, all of which only the data says.
+SymShape data_sizes(InferContext& context, size_t index) {
+  require_list(context, index);
+  SymShape sizes;
+  for (size_t axis = 0, rank = list_length(context, index); axis < rank; ++axis)
+    sizes.push_back(data_size(context, axis));
+  return sizes;
 }
 
 // Removes equal sizes from both lists, constants by their greatest common divisor.
@@ -116,17 +121,19 @@ void require_sizes(InferContext& context, const SymShape& sizes, const char* wha
   }
 }
 
-double number(InferContext& context, size_t index) {
+// The one number of an input; empty if only the data says it.
+std::optional<double> number(InferContext& context, size_t index) {
+  require_one_element(context, index);
   const Tensor* tensor = context.constant(index);
-  if (tensor == nullptr || tensor->elems() != 1)
-    context.fail("input " + std::to_string(index) + kDynamic);
+  if (tensor == nullptr) return std::nullopt;
   return is_float(tensor->dtype()) ? tensor->float_at(0)
                                    : static_cast<double>(tensor->integer_at(0));
 }
 
-Dim single_value(InferContext& context, size_t index) {
+std::optional<Dim> single_value(InferContext& context, size_t index) {
+  require_one_element(context, index);
   const auto values = context.values(index);
-  if (!values || values->size() != 1) context.fail("input " + std::to_string(index) + kDynamic);
+  if (!values) return std::nullopt;
   return values->front();
 }
 
@@ -164,8 +171,16 @@ void infer_shape_values(InferContext& context) {
 
 void infer_reshape(InferContext& context) {
   auto attrs = context.attrs<ShapeAttrs>();
-  SymShape asked = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 1);
-  SymShape out = reshape_to(context, std::move(asked), attrs.allowzero);
+  const auto asked = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 1);
+  if (!asked) {
+    require_list(context, 1);
+    const Dim count = product(context.shape(0));
+    const size_t rank = list_length(context, 1);
+    if (rank == 0) context.require_equal(count, 1);
+    SymShape out = rank == 1 ? SymShape{count} : data_sizes(context, 1);
+    return context.set_output(0, context.dtype(0), std::move(out));
+  }
+  SymShape out = reshape_to(context, *asked, attrs.allowzero);
   context.set_output(0, context.dtype(0), std::move(out));
   copy_values(context);
 }
@@ -223,11 +238,31 @@ void infer_flatten(InferContext& context) {
   copy_values(context);
 }
 
+namespace {
+
+// The result of Expand to a shape that only the data says. Sizes of 2 and more, and of 0, stay.
+SymShape expanded_by_data(InferContext& context) {
+  require_list(context, 1);
+  const SymShape& in = context.shape(0);
+  const size_t asked = list_length(context, 1), rank = std::max(in.size(), asked);
+  SymShape out;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const size_t from_end = rank - axis;
+    const Dim own = from_end <= in.size() ? in[in.size() - from_end] : Dim(1);
+    const bool stays = from_end > asked || own == Dim(0) || less_equal(2, own) == true;
+    out.push_back(stays ? own : data_size(context, axis));
+  }
+  return out;
+}
+
+}  // namespace
+
 void infer_expand(InferContext& context) {
   auto attrs = context.attrs<ShapeAttrs>();
-  const SymShape asked = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 1);
-  require_sizes(context, asked, "cannot expand: shape");
-  context.set_output(0, context.dtype(0), broadcast(context, context.shape(0), asked));
+  const auto asked = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 1);
+  if (!asked) return context.set_output(0, context.dtype(0), expanded_by_data(context));
+  require_sizes(context, *asked, "cannot expand: shape");
+  context.set_output(0, context.dtype(0), broadcast(context, context.shape(0), *asked));
   if (context.has_input(1) && !context.values(1)) return;
   propagate_moved_values(context, std::array<size_t, 1>{0});
 }
@@ -253,7 +288,8 @@ void infer_transpose(InferContext& context) {
 
 void infer_constant_of_shape(InferContext& context) {
   auto attrs = context.attrs<ConstantOfShapeAttrs>();
-  SymShape out = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 0);
+  auto asked = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 0);
+  SymShape out = asked ? std::move(*asked) : data_sizes(context, 0);
   require_sizes(context, out, "shape");
   if (attrs.dtype == DType::kUndefined || size_bytes(attrs.dtype) == 0)
     context.fail("fills a tensor of " + std::string(name(attrs.dtype)) +
@@ -276,26 +312,29 @@ void infer_range(InferContext& context) {
   }
   if (dtype == DType::kBool) context.fail("start, limit and delta are bool, expected numbers");
   if (is_float(dtype)) {
-    const double start = number(context, 0), limit = number(context, 1), delta = number(context, 2);
-    if (delta == 0) context.fail("delta is 0");
-    const double count = std::ceil((limit - start) / delta);
+    const auto start = number(context, 0), limit = number(context, 1), delta = number(context, 2);
+    if (delta && *delta == 0) context.fail("delta is 0");
+    if (!start || !limit || !delta) return context.set_output(0, dtype, {data_size(context, 0)});
+    const double count = std::ceil((*limit - *start) / *delta);
     if (!(count < 9e15)) context.fail("has too many elements");
     context.set_output(0, dtype, {static_cast<int64_t>(std::max(count, 0.0))});
     return;
   }
-  const Dim start = single_value(context, 0), limit = single_value(context, 1);
-  const auto step = single_value(context, 2).as_constant();
-  if (!step) context.fail("delta is not constant");
-  if (*step == 0) context.fail("delta is 0");
-  if (*step == INT64_MIN) context.fail("delta is " + std::to_string(*step));
-  const Dim span = *step > 0 ? limit - start : start - limit;
+  const auto start = single_value(context, 0), limit = single_value(context, 1);
+  const auto delta = single_value(context, 2);
+  const auto step = delta ? delta->as_constant() : std::nullopt;
+  if (delta && !step) context.fail("delta is not constant");
+  if (step == 0) context.fail("delta is 0");
+  if (step == INT64_MIN) context.fail("delta is " + std::to_string(*step));
+  if (!start || !limit || !step) return context.set_output(0, dtype, {data_size(context, 0)});
+  const Dim span = *step > 0 ? *limit - *start : *start - *limit;
   const int64_t stride = std::abs(*step);
   const Dim count = max(floordiv(span + Dim(stride - 1), stride), 0);
   context.set_output(0, dtype, {count});
   const auto known = count.as_constant();
   if (!known || *known > kMaxSymbolicElems) return;
   std::vector<Dim> values;
-  for (int64_t i = 0; i < *known; ++i) values.push_back(start + Dim(i) * Dim(*step));
+  for (int64_t i = 0; i < *known; ++i) values.push_back(*start + Dim(i) * Dim(*step));
   context.set_values(0, std::move(values));
 }
 

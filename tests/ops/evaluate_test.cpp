@@ -129,6 +129,66 @@ TEST(Evaluate, AnOutputMayBeAnInputOrAConstantOrStandTwice) {
   EXPECT_EQ(e.outputs.at("constant").f, (std::vector<double>{7}));
 }
 
+// Attributes may hold sizes that only the data says; so may shapes that are given.
+TEST(Evaluate, AttributesMayHoldSizesOfData) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF32, {kSeq});
+  const auto found = emit(graph, OpKind::kNonZero, {x}, NoAttrs{}, {});
+  const Dim count = graph.value(found).shape[1];
+  const auto column = emit(graph, OpKind::kReshape, {found},
+                           ShapeAttrs{.shape = {count, 1}, .has_shape = true}, {});
+  graph.outputs = {emit(graph, OpKind::kExpand, {column},
+                        ShapeAttrs{.shape = {count, 2}, .has_shape = true}, {})};
+  graph.output_names = {"y"};
+  std::vector<double> numbers(100, 0);
+  numbers[3] = numbers[99] = 5;
+  const Tensor given = f32({100}, numbers);
+  const Evaluation e = evaluate(graph, {{"x", given}});
+  EXPECT_EQ(str(e.outputs.at("y").shape), "[2, 2]");
+  EXPECT_EQ(e.outputs.at("y").i, (std::vector<int64_t>{3, 3, 99, 99}));
+  const Evaluation none = evaluate(graph, {{"x", f32({2}, {0, 0})}});
+  EXPECT_EQ(str(none.outputs.at("y").shape), "[0, 2]");
+  EvaluateOptions options;
+  options.given[found] = EvalTensor::from(Tensor::i64({7}).reshaped({1, 1}));
+  options.wanted = {graph.outputs.ids().front()};
+  EXPECT_EQ(str(evaluate(graph, {{"x", given}}, options).values.at(options.wanted[0]).shape),
+            "[1, 2]");
+}
+
+// Every operator whose sizes are values of another node's result.
+TEST(Evaluate, SizesMayBeValues) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF32, {2, 3});
+  const auto n = graph.add_input("n", DType::kI64, {2});
+  const auto k = graph.add_input("k", DType::kI64, {1});
+  const auto number = emit(graph, OpKind::kReshape, {k}, ShapeAttrs{.has_shape = true}, {});
+  const auto zero = graph.add_constant(Tensor::i64({0}).reshaped({}));
+  const auto one = graph.add_constant(Tensor::i64({1}).reshaped({}));
+  const auto off_on = graph.add_constant(f32({2}, {0, 1}));
+  graph.outputs = {
+      emit(graph, OpKind::kReshape, {x, n}, ShapeAttrs{}, {}),
+      emit(graph, OpKind::kRange, {zero, number, one}, NoAttrs{}, {}),
+      emit(graph, OpKind::kTile, {x, n}, NoAttrs{}, {}),
+      emit(graph, OpKind::kConstantOfShape, {n}, ConstantOfShapeAttrs{}, {}),
+      emit(graph, OpKind::kSlice, {x, graph.add_constant(Tensor::i64({0})), k}, SliceAttrs{}, {}),
+      emit(graph, OpKind::kOneHot, {n, number, off_on}, OneHotAttrs{}, {}),
+      emit(graph, OpKind::kTopK, {x, k}, TopKAttrs{}, {}),
+      emit(graph, OpKind::kExpand, {number, n}, ShapeAttrs{}, {})};
+  graph.output_names = {"reshape", "range", "tile", "fill", "slice", "one_hot", "top", "expand"};
+  const Evaluation e = evaluate(graph, {{"x", f32({2, 3}, {0, 1, 2, 3, 4, 5})},
+                                        {"n", Tensor::i64({3, 2})},
+                                        {"k", Tensor::i64({1})}});
+  const std::map<std::string, std::string> shapes{
+      {"reshape", "[3, 2]"}, {"range", "[1]"},      {"tile", "[6, 6]"}, {"fill", "[3, 2]"},
+      {"slice", "[1, 3]"},   {"one_hot", "[2, 1]"}, {"top", "[2, 1]"},  {"expand", "[3, 2]"}};
+  for (const auto& [name, shape] : shapes) EXPECT_EQ(str(e.outputs.at(name).shape), shape) << name;
+  EXPECT_EQ(e.outputs.at("top").f, (std::vector<double>{2, 5}));
+  EXPECT_THROW(evaluate(graph, {{"x", f32({2, 3}, {0, 1, 2, 3, 4, 5})},
+                                {"n", Tensor::i64({3, 3})},
+                                {"k", Tensor::i64({1})}}),
+               Error);  // 6 elements are not 9
+}
+
 TEST(Evaluate, ShapesMayDependOnData) {
   ir::Graph graph;
   const auto x = graph.add_input("x", DType::kF32, {kSeq});

@@ -188,8 +188,10 @@ const OpCases kTopK("TopK", OpKind::kTopK, {
 const ShapeCases kTopKShapes("TopK", OpKind::kTopK, {
     {.name = "symbolic_k", .attrs = "{axis=1}", .in = {"f32 [batch, seq]", "i64 [1] = (10)"},
      .out = {"f32 [batch, 10]", "i64 [batch, 10]"}, .guards = {"min(10, seq) == 10"}},
-    {.name = "k_depends_on_data",
-     .in = {"f32 [seq]", "i64 [1]"}, .error = "k is not known when the engine is built"},
+    {.name = "k_of_data", .in = {"f32 [seq]", "i64 [1]"},
+     .out = {"f32 [TopK_0.0 - 1]", "i64 [TopK_0.0 - 1]"}},
+    {.name = "two_of_k", .in = {"f32 [seq]", "i64 [2]"},
+     .error = "input 1 of shape [2] must be one number"},
 });
 
 const OpCases kSoftmax("Softmax", {
