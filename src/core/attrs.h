@@ -267,6 +267,34 @@ struct PadAttrs {
     v("mode", mode);
   }
 };
+struct CompressAttrs {
+  int64_t axis = 0;
+  bool flat = true;  ///< of all elements in row-major order; `axis` is not read
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("flat", flat);
+  }
+};
+struct UniqueAttrs {
+  int64_t axis = 0;
+  bool flat = true;    ///< as above
+  bool sorted = true;  ///< false: in the order of the first occurrences
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("flat", flat);
+    v("sorted", sorted);
+  }
+};
+/// Boxes are two opposite corners (y1, x1, y2, x2), or center and size (x, y, width, height).
+struct NonMaxSuppressionAttrs {
+  bool center_point_box = false;
+  template <class V>
+  void visit(V& v) {
+    v("center_point_box", center_point_box);
+  }
+};
 struct OneHotAttrs {
   int64_t axis = -1;
   template <class V>

@@ -188,6 +188,28 @@ void translate_one_hot(NodeContext& node) {
                                OneHotAttrs{node.attrs().integer("axis", -1)}));
 }
 
+void translate_compress(NodeContext& node) {
+  CompressAttrs attrs;
+  attrs.flat = !node.attrs().has("axis");
+  attrs.axis = node.attrs().integer("axis", 0);
+  node.set_output(0, node.emit(OpKind::kCompress, node.all_inputs(), attrs));
+}
+
+void translate_unique(NodeContext& node) {
+  UniqueAttrs attrs;
+  attrs.flat = !node.attrs().has("axis");
+  attrs.axis = node.attrs().integer("axis", 0);
+  attrs.sorted = node.attrs().flag("sorted", 1);
+  const auto outputs =
+      node.emit_all(OpKind::kUnique, node.all_inputs(), encode(attrs), node.num_outputs());
+  for (size_t i = 0; i < outputs.size(); ++i) node.set_output(i, outputs[i]);
+}
+
+void translate_non_max_suppression(NodeContext& node) {
+  const NonMaxSuppressionAttrs attrs{node.attrs().flag("center_point_box", 0)};
+  node.set_output(0, node.emit(OpKind::kNonMaxSuppression, node.all_inputs(), attrs));
+}
+
 // Blocks are the inner axis of each channel, instead of channels of each block:
 //   [n, c, h, w] -> [n, c, h/b, b, w/b, b] -> [n, c, b, b, h/b, w/b] -> [n, c·b·b, h/b, w/b]
 void space_to_depth_crd(NodeContext& node, int64_t block) {
@@ -238,6 +260,9 @@ constexpr std::array kRows{
     Translation{"", "Trilu", 14, translate_trilu},
     Translation{"", "OneHot", 9, translate_one_hot},
     Translation{"", "NonZero", 9, translate_plain<OpKind::kNonZero>},
+    Translation{"", "Compress", 9, translate_compress},
+    Translation{"", "Unique", 11, translate_unique},
+    Translation{"", "NonMaxSuppression", 10, translate_non_max_suppression},
     Translation{"", "DepthToSpace", 1, translate_blocks<OpKind::kDepthToSpace>},
     Translation{"", "SpaceToDepth", 1, translate_blocks<OpKind::kSpaceToDepth>},
     Translation{"", "ReverseSequence", 10, translate_reverse_sequence},

@@ -225,6 +225,21 @@ std::optional<MadeAttributes> attributes_of(const Node& node) {
       return MadeAttributes{{"upper", flag(node.attrs_as<TriluAttrs>().upper)}};
     case kOneHot:
       return MadeAttributes{{"axis", node.attrs_as<OneHotAttrs>().axis}};
+    case kCompress: {
+      const auto attrs = node.attrs_as<CompressAttrs>();
+      MadeAttributes made;
+      if (!attrs.flat) made.push_back({"axis", attrs.axis});
+      return made;
+    }
+    case kUnique: {
+      const auto attrs = node.attrs_as<UniqueAttrs>();
+      MadeAttributes made{{"sorted", flag(attrs.sorted)}};
+      if (!attrs.flat) made.push_back({"axis", attrs.axis});
+      return made;
+    }
+    case kNonMaxSuppression:
+      return MadeAttributes{
+          {"center_point_box", flag(node.attrs_as<NonMaxSuppressionAttrs>().center_point_box)}};
     case kDepthToSpace: {
       const auto attrs = node.attrs_as<BlockSizeAttrs>();
       return MadeAttributes{{"blocksize", attrs.block_size},

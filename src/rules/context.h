@@ -63,6 +63,9 @@ class InferContext {
   /// node gets the same size for the same hint each time. It is a symbol less 1, since symbols are
   /// at least 1.
   virtual Dim fresh_size(const std::string& hint, const std::optional<Dim>& upper) = 0;
+  /// Do the inputs hold the values of one run? Then the rule says every size exactly, whatever work
+  /// that takes; while a model is built it counts only where that is little work.
+  virtual bool at_run() const { return false; }
   /// The error that names the node: "node 'x' (Op): <what>".
   virtual Error refusal(const std::string& what) const = 0;
   [[noreturn]] void fail(const std::string& what) const { throw Refusal(refusal(what)); }

@@ -83,7 +83,8 @@ TEST(FlexAttention, WhatItsGraphsMayNotBeIsRefused) {
               HasSubstr("graph 'score_mod' gives f32[2, 2, 1, 2]; expected f32[1, 2, 1, 2]"));
   EXPECT_THAT(error(graph_of("Less", one)),
               HasSubstr("graph 'score_mod' gives bool[1, 2, 1, 2]; expected f32[1, 2, 1, 2]"));
-  EXPECT_THAT(error(graph_of("Unique", one)), HasSubstr("Unique x1: '/score_mod/0/0/Unique_0'"));
+  EXPECT_THAT(error(graph_of("Multinomial", one)),
+              HasSubstr("Multinomial x1: '/score_mod/0/0/Multinomial_0'"));
 }
 
 TEST(FlexAttention, WrongInputsAndAttributesAreRefused) {

@@ -365,10 +365,10 @@ TEST(If, OnlyTheTakenBranchMustBeSupported) {
     ModelBuilder model(13);
     model.input("x", kFloat, {2}).output("y").initializer(bool_tensor("c", value));
     model.node("If", {"c"}, {"y"},
-               {attr_graph("then_branch", branch("NonMaxSuppression", {"x"}, "t")),
+               {attr_graph("then_branch", branch("Multinomial", {"x"}, "t")),
                 attr_graph("else_branch", branch("Abs", {"x"}, "e"))});
-    EXPECT_THAT(model.error(), HasSubstr(value ? "NonMaxSuppression x1: '/then_branch/0/"
-                                                 "NonMaxSuppression_0' (/then_branch/0#0)"
+    EXPECT_THAT(model.error(), HasSubstr(value ? "Multinomial x1: '/then_branch/0/"
+                                                 "Multinomial_0' (/then_branch/0#0)"
                                                : "no error"));
   }
 }

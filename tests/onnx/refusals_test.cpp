@@ -358,9 +358,9 @@ TEST(Inputs, TooManyAndMissingOnesOfANodeAreRefused) {
 TEST(Unsupported, AllNodesStandInOneErrorWithDomainNameAndCount) {
   ModelBuilder model(13);
   model.input("x", kFloat, {2}).output("y");
-  model.node("NonMaxSuppression", {"x"}, {"a"}).set_name("nms_1");
+  model.node("Multinomial", {"x"}, {"a"}).set_name("draw_1");
   model.node("Relu", {"x"}, {"r"});
-  model.node("NonMaxSuppression", {"x"}, {"b"});
+  model.node("Multinomial", {"x"}, {"b"});
   auto& attention = model.node("PackedAttention", {"x"}, {"c"});
   attention.set_domain("com.microsoft");
   attention.set_name("attn");
@@ -371,7 +371,7 @@ TEST(Unsupported, AllNodesStandInOneErrorWithDomainNameAndCount) {
   EXPECT_THAT(
       model.error(),
       AllOf(HasSubstr("6 nodes are not supported:"),
-            HasSubstr("\n  NonMaxSuppression x2: 'nms_1' (#0), 'NonMaxSuppression_1' (#2)"),
+            HasSubstr("\n  Multinomial x2: 'draw_1' (#0), 'Multinomial_1' (#2)"),
             HasSubstr("\n  com.microsoft.PackedAttention x1: 'attn' (#3)"),
             HasSubstr("\n  Gelu x1, at opset 13 (supported since opset 20): 'Gelu_0' (#4)"),
             HasSubstr("\n  Loop x1, a loop; a Scan over a fixed number of steps is supported: "
