@@ -59,6 +59,7 @@ ir::ValueId default_positions(NodeContext& node, ir::ValueId ids, ir::ValueId ta
   const auto rows = node.shape(table)[0].as_constant();
   if (!rows) node.unsupported("its position table has no fixed number of rows");
   const Dim columns = node.shape(ids)[1];
+  if (node.depends_on_data(columns)) node.unsupported("the number of its ids depends on data");
   if (*rows > kMaxListed) return positions(node, 0, columns, {columns});
   std::vector<int64_t> all(static_cast<size_t>(*rows));
   std::iota(all.begin(), all.end(), 0);

@@ -160,6 +160,76 @@ std::vector<VersionCase> movement_cases() {
        one("Pad", {attr_text("mode", "wrap")}, {i64("pads", {1, 1})}),
        {3, 1, 2, 3, 1},
        {5}},
+      {"Compress_9_flat",
+       9,
+       {3, 2},
+       [](ModelBuilder& m) {
+         m.initializer(i64("c", {0, 1, 0, 0, 1}));
+         m.node("Cast", {"c"}, {"b"}, {attr_int("to", kBool)});
+         m.node("Compress", {"x", "b"}, {"y"});
+       },
+       {2, 5},
+       {2}},
+      {"Compress_11_negative_axis",
+       11,
+       {3, 2},
+       [](ModelBuilder& m) {
+         m.initializer(i64("c", {0, 1}));
+         m.node("Cast", {"c"}, {"b"}, {attr_int("to", kBool)});
+         m.node("Compress", {"x", "b"}, {"y"}, {attr_int("axis", -1)});
+       },
+       {2, 4, 6},
+       {3, 1}},
+      {"Unique_11_of_all", 11, {2, 2}, one("Unique", {}), {1, 2, 3}, {3}, {2, 1, 2, 3}},
+      {"Unique_11_by_place",
+       11,
+       {2, 2},
+       one("Unique", {attr_int("sorted", 0)}),
+       {2, 1, 3},
+       {3},
+       {2, 1, 2, 3}},
+      {"Unique_11_rows",
+       11,
+       {2, 2},
+       one("Unique", {attr_int("axis", 0)}),
+       {1, 2},
+       {1, 2},
+       {1, 2, 1, 2}},
+      {"Unique_11_counts",
+       11,
+       {4},
+       [](ModelBuilder& m) {
+         m.node("Unique", {"x"}, {"", "", "", "counts"});
+         m.node("Cast", {"counts"}, {"y"}, {attr_int("to", kFloat)});
+       },
+       {1, 2, 1},
+       {3},
+       {2, 1, 2, 3}},
+      {"NonMaxSuppression_10_corners",
+       10,
+       {1, 3, 4},
+       [](ModelBuilder& m) {
+         m.initializer(f32_tensor("scores", {1, 1, 3}, {0.9F, 0.8F, 0.7F}));
+         m.initializer(i64("most", {3})).initializer(f32("overlap", {0.5F}));
+         m.node("NonMaxSuppression", {"x", "scores", "most", "overlap"}, {"kept"});
+         m.node("Cast", {"kept"}, {"y"}, {attr_int("to", kFloat)});
+       },
+       {0, 0, 0, 0, 0, 2},
+       {2, 3},
+       {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, 5, 1, 6}},
+      {"NonMaxSuppression_11_centers_and_a_score",
+       11,
+       {1, 2, 4},
+       [](ModelBuilder& m) {
+         m.initializer(f32_tensor("scores", {1, 1, 2}, {0.1F, 0.8F}));
+         m.initializer(i64("most", {3})).initializer(f32("least", {0.5F}));
+         m.node("NonMaxSuppression", {"x", "scores", "most", "", "least"}, {"kept"},
+                {attr_int("center_point_box", 1)});
+         m.node("Cast", {"kept"}, {"y"}, {attr_int("to", kFloat)});
+       },
+       {0, 0, 1},
+       {1, 3},
+       {0, 0, 1, 1, 0, 5, 1, 1}},
       {"TopK_9_attribute", 9, {4}, one("TopK", {attr_int("k", 2)}), {4, 3}, {2}},
       {"TopK_10_input", 10, {4}, one("TopK", {}, {i64("k", {1})}), {4}, {1}},
       {"TopK_11_smallest",
