@@ -22,6 +22,12 @@
 namespace vernier::passes {
 namespace {
 
+// A Transpose, or a Reshape whose sizes are known: a copy of another one would make other sizes.
+bool is_fixed_view(const Node& n) {
+  return n.op == OpKind::kTranspose ||
+         (n.op == OpKind::kReshape && n.attrs_as<ShapeAttrs>().has_shape);
+}
+
 bool is_byte(DType type) { return type == DType::kI8 || type == DType::kU8; }
 
 bool is_one_number(const Graph& graph, ValueId value) {
@@ -107,7 +113,7 @@ class SignedOperands {
     const Node from = *made;  // nodes are added below
     std::vector<ValueId> inputs = from.inputs;
     AttrBytes attrs = from.attrs;
-    if (from.op == OpKind::kReshape || from.op == OpKind::kTranspose) {
+    if (is_fixed_view(from)) {
       inputs[0] = values_of(inputs[0]);
       if (inputs[0] == kNoValue) return kNoValue;
     } else if (from.op == OpKind::kQuantizeLinear) {
@@ -173,7 +179,7 @@ struct TakesBytes {
 // View(DequantizeLinear(x)) ⇒ DequantizeLinear(View(x)), so that a product behind it finds it.
 bool view_integers(Graph& graph, NodeId id) {
   const Node view = graph.node(id);
-  if (view.op != OpKind::kReshape && view.op != OpKind::kTranspose) return false;
+  if (!is_fixed_view(view)) return false;
   const Node* taken = producer_of(graph, view.inputs[0], OpKind::kDequantizeLinear);
   if (taken == nullptr || !graph.single_use(view.inputs[0]) || constant_of(graph, taken->inputs[0]))
     return false;
