@@ -227,6 +227,10 @@ TEST(Infer, SizesOfDataAreNeverReplaced) {
   EXPECT_TRUE(depends_on_data(graph, graph.guards[0].lhs));
   EXPECT_FALSE(depends_on_data(graph, graph.guards[0].rhs));
   EXPECT_EQ(graph.value(rows).shape[0].lower_bound(), 0);  // it may be empty
+  const SymShape shape = graph.value(rows).shape;
+  EXPECT_TRUE(brings_data_sizes(graph, shape, std::span(&x, 1)));
+  EXPECT_FALSE(brings_data_sizes(graph, shape, std::span(&found, 1)));
+  EXPECT_FALSE(brings_data_sizes(graph, {kBatch}, {}));
 }
 
 TEST(Infer, ACloneIsIndependent) {
