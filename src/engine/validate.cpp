@@ -434,7 +434,7 @@ class Checker {
       const int32_t first = plan_.segments[i].first_step;
       if (!plan_.begins_segment(first))
         fail("plan", "a segment begins at step " + std::to_string(first) +
-                         ", which finds no size in data");
+                         ", before which the host finds nothing");
     }
     int32_t end = 0;
     for (const plan::Segment& segment : plan_.segments) {

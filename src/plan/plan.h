@@ -124,7 +124,7 @@ struct Step {
 };
 
 /// A run of steps without a stop. Before each segment but the first the host finds the sizes that
-/// data say of its first step (DataSize).
+/// data say of its first step (DataSize), or its results (kDataDependent).
 struct Segment {
   int32_t first_step = 0, end_step = 0;
   bool holds(int32_t step) const { return step >= first_step && step < end_step; }
@@ -245,9 +245,12 @@ struct Plan {
       sizes[data.name] = 1 + (bounded ? data.at_most[0].evaluate(sizes) : 1);
     }
   }
-  /// Does the host find sizes before this step?
-  bool begins_segment(int32_t step) const {
-    return std::ranges::find(data_sizes, step, &DataSize::step) != data_sizes.end();
+  /// Does the host find the results of this step (kDataDependent)?
+  bool is_found(int32_t index) const { return (flags(step(index).op) & kDataDependent) != 0; }
+  /// Does the host find sizes, or results, before this step?
+  bool begins_segment(int32_t index) const {
+    return is_found(index) ||
+           std::ranges::find(data_sizes, index, &DataSize::step) != data_sizes.end();
   }
   /// The contents of a constant.
   const Blob& blob_of(const PlanValue& constant) const { return blob(constant.constant); }

@@ -72,6 +72,7 @@ class RunContext final : public rules::InferContext {
   Dim fresh_size(const std::string& hint, const std::optional<Dim>&) override {
     fail("the size '" + hint + "' does not follow from its inputs; build the engine again");
   }
+  bool at_run() const override { return true; }
   Error refusal(const std::string& what) const override {
     return {ErrorCode::kInput,
             "step '" + step_.name + "' (" + std::string(name(step_.op)) + "): " + what};

@@ -162,8 +162,7 @@ class Maker {
       if (is_next) continue;
       for (int32_t out : step.outputs)
         run.out.push_back(out == plan::kNone ? backend::TensorArg{} : argument(out));
-      run.found = (flags(step.op) & kDataDependent) != 0 &&
-                  plan_.begins_segment(static_cast<int32_t>(s));
+      run.found = plan_.is_found(static_cast<int32_t>(s));
       run.empty = !run.found && is_empty(step, run.in, run.out);
       if (!run.empty && !run.found) parts_.steps.prepare(s, run);
     }
