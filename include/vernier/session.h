@@ -88,14 +88,15 @@ class Session {
   /// Runs the engine. All inputs by name, in any order. Throws Error(kInput) before anything runs
   /// when a name, type, shape or size range does not fit, naming the input, what it is and what was
   /// expected. After a shape has been seen once: no allocation, no lock, no log line. The last
-  /// 32 shapes are remembered.
+  /// 32 shapes are remembered. Where the model computes sizes (NonZero, a Slice to a computed end),
+  /// the host waits within the run for what they follow from, and allocates.
   std::span<const Output> run(std::span<const Input> inputs);
   /// As above, with the named outputs in the caller's buffers.
   void run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   /// As run(), but returns at once where the device works asynchronously and all inputs are in its
   /// memory: the buffers are complete when the session's stream is (or after wait()), and the
   /// inputs must not change until then. Inputs of the host are copied first, after a wait for the
-  /// run before.
+  /// run before; where the model computes sizes, the run waits for them.
   void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   /// Waits for all enqueued runs.
   void wait();
@@ -103,7 +104,8 @@ class Session {
   /// read and may be null. For callers that check before they read the arrays.
   void check_inputs(std::span<const Input> inputs);
   /// The shapes of the outputs, in the engine's order, that run() gives for such inputs: to make
-  /// buffers for it. Throws as check_inputs() does.
+  /// buffers for it. Throws as check_inputs() does, and Error(kInput) where the model computes the
+  /// size of an output: only a run knows it.
   std::vector<std::vector<int64_t>> output_shapes(std::span<const Input> inputs);
   /// A GPU's: the cudaStream_t that runs are ordered on; null: the device has none.
   void* stream() const;

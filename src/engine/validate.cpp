@@ -130,9 +130,6 @@ class Checker {
         fail(where, "is not axis " + std::to_string(data.axis) + " of " + str(shape));
       if (data.at_most.size() > 1) fail(where, "has several bounds");
       for (const Dim& d : data.at_most) check_found(d, data.step - 1, where);
-      const auto begins = [&](const plan::Segment& s) { return s.first_step == data.step; };
-      if (std::none_of(plan_.segments.begin() + 1, plan_.segments.end(), begins))
-        fail(where, "is found in the middle of a segment");
     }
     for (const int32_t input : plan_.inputs)
       for (const Dim& d : plan_.value(input).shape) check_found(d, -1, value_text(input));
@@ -430,12 +427,6 @@ class Checker {
 
   void check_segments() const {
     if (plan_.segments.empty()) fail("plan", "has no segments");
-    for (size_t i = 1; i < plan_.segments.size(); ++i) {
-      const int32_t first = plan_.segments[i].first_step;
-      if (!plan_.begins_segment(first))
-        fail("plan", "a segment begins at step " + std::to_string(first) +
-                         ", before which the host finds nothing");
-    }
     int32_t end = 0;
     for (const plan::Segment& segment : plan_.segments) {
       if (segment.first_step != end || segment.end_step < end)
@@ -446,6 +437,17 @@ class Checker {
     if (static_cast<size_t>(end) != plan_.steps.size())
       fail("plan", "its segments end at step " + std::to_string(end) + " of " +
                        std::to_string(plan_.steps.size()));
+    std::set<int32_t> begun;
+    for (size_t i = 1; i < plan_.segments.size(); ++i) {
+      const int32_t first = plan_.segments[i].first_step;
+      if (first == end || !plan_.begins_segment(first) || !begun.insert(first).second)
+        fail("plan", "a segment begins at step " + std::to_string(first) +
+                         ", before which the host finds nothing");
+    }
+    for (int32_t s = 0; s < end; ++s) {
+      if (plan_.begins_segment(s) && !begun.contains(s))
+        fail(step_text(static_cast<size_t>(s)), "what the host finds is in the middle of a segment");
+    }
   }
   void check_ledger() const {
     std::set<std::string> keys;

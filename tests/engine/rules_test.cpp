@@ -75,6 +75,17 @@ const std::vector<Rule> kPlanRules{
     {"TokenCountInput", BREAK(p.token_counts.push_back({"tokens", 9, 0, 1})),
      "counts the tokens of input 9 does not exist"},
     {"TokenCountParts", BREAK(p.token_counts.push_back({"tokens", 0, 0, 0})), "size 'tokens'"},
+    {"DataSizeTwice", BREAK(p.data_sizes.push_back({"batch", 2, 0, 1, {}})),
+     "size 'batch': a size needs a name of its own"},
+    {"DataSizeUnknown", BREAK(p.data_sizes.clear()), "uses 'count', which no input and no step"},
+    {"DataSizeStep", BREAK(p.data_sizes[0].step = 3), "is found at step 3 does not exist"},
+    {"DataSizeOutput", BREAK(p.data_sizes[0].output = 1), "is a size of output 1, which is not"},
+    {"DataSizeAxis", BREAK(p.data_sizes[0].axis = 0), "size 'count': is not axis 0 of"},
+    {"DataSizeBound", BREAK(p.data_sizes[0].at_most = {Dim::symbol("n")}), "uses 'n', which no"},
+    {"DataSizeOfInput", BREAK(p.values[0].shape[1] = Dim::symbol("count") - 1), "finds it"},
+    {"DataSizeInside", BREAK(p.segments = {{0, 3}}), "is in the middle of a segment"},
+    {"SegmentBegin", BREAK(p.segments[0].end_step = 1; p.segments[1].first_step = 1),
+     "a segment begins at step 1, before which the host finds nothing"},
     {"GuardSymbol", BREAK(p.guards[0].rhs = Dim::symbol("n")), "guard '/attention/Reshape'"},
     {"SegmentGap", BREAK(p.segments[1].first_step = 1), "a segment of steps 1..3 follows step 2"},
     {"SegmentBackwards", BREAK(p.segments[1].end_step = 1), "a segment of steps 2..1"},
@@ -267,9 +278,12 @@ TEST(Rules, WeightsThatDoNotFitTheBlobsAreRefused) {
   }
 }
 
-TEST(Rules, ACountThatAStepFindsIsAKnownSize) {
+TEST(Rules, ACountThatAStepFindsIsKnownBehindIt) {
   plan::Plan plan = sample_plan();
-  plan.values[5].shape[1] = Dim::symbol("count") * 2;  // "count" is written by step 2
+  plan.values[5].shape[1] = Dim::symbol("count") * 2;  // written by step 1
+  EXPECT_THAT(message_of(plan), HasSubstr("uses 'count' before step 2 finds it"));
+  plan = sample_plan();
+  plan.values[7].shape[0] = Dim::symbol("count") * 2;
   EXPECT_EQ(message_of(plan), "no error");
 }
 

@@ -71,7 +71,7 @@ void add_values(plan::Plan& p, const Dim& batch, const Dim& seq) {
   p.values.back().strides = {seq * 4, 1};
   p.values.push_back(arena("logits", DType::kF32, {batch, 3}, 1, 2));
   p.values.push_back(constant("bias", p.blobs[2], 2));
-  p.values.push_back(arena("found", DType::kI64, {3, Dim::symbol("count")}, 2, 2));
+  p.values.push_back(arena("found", DType::kI64, {3, Dim::symbol("count") - 1}, 2, 2));
   p.values.push_back(constant("nothing", p.blobs[3], 3));
   p.values.push_back(constant("scalar", p.blobs[4], 4));
 }
@@ -110,6 +110,7 @@ void add_steps(plan::Plan& p) {
   non_zero.name = "/find";
   p.steps = {gather, linear, non_zero};
   p.segments = {{0, 2}, {2, 3}};
+  p.data_sizes = {{.name = "count", .step = 2, .output = 0, .axis = 1, .at_most = {Dim(512)}}};
 }
 
 // The weight is numbers·w of the model.
@@ -161,6 +162,10 @@ auto members(const plan::Symbol& x) {
 auto members(const plan::TokenCount& x) {
   const auto& [a, b, c, d, e, f] = x;
   return std::tie(a, b, c, d, e, f);
+}
+auto members(const plan::DataSize& x) {
+  const auto& [a, b, c, d, e] = x;
+  return std::tie(a, b, c, d, e);
 }
 auto members(const plan::Guard& x) {
   const auto& [a, b, c] = x;
@@ -219,8 +224,8 @@ auto members(const plan::BuildOptions& x) {
   return std::tie(a, b, c, d, e, f, g, h, i, j);
 }
 auto members(const plan::Plan& x) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
 }
 
 template <class T>
