@@ -3,6 +3,7 @@
 
 Usage: run.py FOLDER_OF_THE_WHEEL [pytest options]
 """
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -12,19 +13,24 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def main():
-    if len(sys.argv) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    wheels = list(pathlib.Path(sys.argv[1]).glob("vernier-*.whl"))
+@contextlib.contextmanager
+def installed(wheel_folder):
+    """The environment in which Python finds the package of the one wheel in the folder."""
+    wheels = list(pathlib.Path(wheel_folder).glob("vernier-*.whl"))
     if len(wheels) != 1:
-        print(f"expected one wheel in {sys.argv[1]}, got {len(wheels)}; run: ./dev wheel")
-        return 1
+        sys.exit(f"expected one wheel in {wheel_folder}, got {len(wheels)}; run: ./dev wheel")
     with tempfile.TemporaryDirectory() as site:
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index",
                         "--disable-pip-version-check", "--target", site, str(wheels[0])],
                        check=True)
-        environment = dict(os.environ, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE="1")
+        yield dict(os.environ, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE="1")
+
+
+def main():
+    if len(sys.argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    with installed(sys.argv[1]) as environment:
         return subprocess.run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
                                str(HERE), *sys.argv[2:]], env=environment, check=False).returncode
 
