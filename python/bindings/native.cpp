@@ -479,8 +479,7 @@ View view_named(const std::string& name, const std::string& path,
 }
 
 std::string inspect(const std::string& path, const std::string& view, const std::string& node,
-                    const std::string& shapes, int threads) {
-  const nb::gil_scoped_release unlocked;
+                    const std::string& shapes, int threads, InspectFormat format) {
   if (!is_engine_file(path)) {
     using enum ModelView;
     const auto chosen = view_named<ModelView>(view, path,
@@ -488,7 +487,7 @@ std::string inspect(const std::string& path, const std::string& view, const std:
                                                {"graph", kGraph},
                                                {"raised", kRaised},
                                                {"raised-graph", kRaisedGraph}});
-    return inspect_model(path, {.view = chosen, .format = InspectFormat::kJson});
+    return inspect_model(path, {.view = chosen, .format = format});
   }
   using enum EngineView;
   const auto chosen = view_named<EngineView>(view, path,
@@ -498,11 +497,22 @@ std::string inspect(const std::string& path, const std::string& view, const std:
                                               {"timing", kTiming},
                                               {"ledger", kLedger}});
   return inspect_engine(*Engine::open(path), {.view = chosen,
-                                              .format = InspectFormat::kJson,
+                                              .format = format,
                                               .node = node,
                                               .shapes = shapes,
                                               .threads = threads,
                                               .inputs = {}});
+}
+
+/// The fields as JSON, and the text for a person.
+std::pair<std::string, std::string> inspect_both(const std::string& path, const std::string& view,
+                                                 const std::string& node, const std::string& shapes,
+                                                 int threads) {
+  const nb::gil_scoped_release unlocked;
+  const auto in = [&](InspectFormat format) {
+    return inspect(path, view, node, shapes, threads, format);
+  };
+  return {in(InspectFormat::kJson), in(InspectFormat::kText)};
 }
 
 /// The program: what its exit code is.
@@ -716,7 +726,7 @@ NB_MODULE(_native, m) {
   m.def("reduce", &reduce);
   m.def("from_dlpack", &from_dlpack);
   m.def("program", &program);
-  m.def("inspect", &inspect);
+  m.def("inspect", &inspect_both);
 }
 
 }  // namespace vernier::python

@@ -8,6 +8,7 @@ become calls.
 from __future__ import annotations
 
 import re
+import shlex
 
 # Option of the command line -> the argument and the kind of its value. "flag": the value is fixed
 # and stands with the argument. Options that are missing here have no argument.
@@ -47,10 +48,11 @@ _VALUE = (r"'[^'\n]*'|[^\s,;()'=]*=[^\s,;()']*[^\s,;()'.:?]|\d+(?:,\d+)*|[A-Z][A
           r"|cpu\b|cuda\b|zero-fill\b")
 _TOKENS = re.compile(
     r"(?P<quote>['`])vernier (?P<command>\w+)(?P<words> [^'`\n]*)?(?P=quote)"
+    r"|^next: vernier (?P<next>\w+)(?P<rest> [^\n]*)?$"
     r"|--outputs (?P<output>[^\s,;]+)"  # always a name
     rf"|(?<![\w/'-])--(?P<option>[A-Za-z][\w-]*)(?:[ =](?P<value>{_VALUE}))?(?P<colon>:)?"
     r"|\(max-(?P<limit>memory|seconds)\)"
-    r"|(?<!\w)'[^'\n]*'")
+    r"|(?<!\w)'[^'\n]*'", re.MULTILINE)
 
 
 def in_python(message: str) -> str:
@@ -61,6 +63,15 @@ def in_python(message: str) -> str:
 def _translated(token: re.Match[str]) -> str:
     if token["command"]:
         return _call(token["command"], (token["words"] or "").split()) or token[0]
+    if token["next"]:
+        try:
+            words = shlex.split(token["rest"] or "")
+        except ValueError:
+            return token[0]
+        plain = re.compile(r"--.*|\d+|\d+(,\d+)+")
+        quoted = [word if plain.fullmatch(word) else repr(word) for word in words]
+        call = _call(token["next"], quoted)
+        return f"next: {call}" if call else token[0]
     if token["limit"]:
         return f"(max_{token['limit']})"
     if token["output"]:

@@ -179,8 +179,8 @@ def inspect(path: Path, view: View = "summary", *, node: str = "", shapes: str =
     shapes    "memory", "timing": sizes, "batch=4,seq=128". threads: "timing".
     """
     count(threads, "threads", "CPUs")
-    fields = _native.inspect(os.fspath(path), view, node, shapes, threads)
-    return Inspection(json.loads(fields), json.dumps(json.loads(fields), indent=2))
+    fields, text = _native.inspect(os.fspath(path), view, node, shapes, threads)
+    return Inspection(json.loads(fields), text)
 
 
 def _path_of(engine: EngineFile) -> str:

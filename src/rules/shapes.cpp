@@ -180,7 +180,8 @@ void infer_reshape(InferContext& context) {
     SymShape out = rank == 1 ? SymShape{count} : data_sizes(context, 1);
     return context.set_output(0, context.dtype(0), std::move(out));
   }
-  SymShape out = reshape_to(context, *asked, attrs.allowzero);
+  // In an attribute 0 is a size.
+  SymShape out = reshape_to(context, *asked, attrs.has_shape || attrs.allowzero);
   context.set_output(0, context.dtype(0), std::move(out));
   copy_values(context);
 }

@@ -16,16 +16,15 @@ void ShapeEntry::resolve(std::span<std::byte* const> bases) {
 
 std::string sizes_text(const plan::Plan& plan, std::span<const int64_t> symbols) {
   std::string sizes;
-  const auto add = [&](const std::string& name, int64_t size) {
-    sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+  const auto add = [&](const std::string& name, int64_t less) {
+    if (symbols.empty()) return;
+    if (symbols[0] != kUnknownSize)
+      sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(symbols[0] - less);
+    symbols = symbols.subspan(1);
   };
-  size_t s = 0;
-  for (const plan::Symbol& symbol : plan.symbols) add(symbol.name, symbols[s++]);
-  for (const plan::TokenCount& count : plan.token_counts) add(count.name, symbols[s++]);
-  for (const plan::DataSize& data : plan.data_sizes) {
-    const int64_t one_more = symbols[s++];
-    if (one_more != kUnknownSize) add(data.name, one_more - 1);
-  }
+  for (const plan::Symbol& symbol : plan.symbols) add(symbol.name, 0);
+  for (const plan::TokenCount& count : plan.token_counts) add(count.name, 0);
+  for (const plan::DataSize& data : plan.data_sizes) add(data.name, 1);
   return sizes.empty() ? "fixed sizes" : sizes;
 }
 

@@ -67,7 +67,8 @@ struct ShapeEntry {
   void resolve(std::span<std::byte* const> bases);
 };
 
-/// "batch=4, seq=128", or "fixed sizes": for messages. `symbols`: by symbol of the plan.
+/// "batch=4, seq=128", or "fixed sizes": for messages. `symbols`: by symbol of the plan, or the
+/// first of them.
 std::string sizes_text(const plan::Plan& plan, std::span<const int64_t> symbols);
 
 }  // namespace vernier::runtime

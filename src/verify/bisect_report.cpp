@@ -41,7 +41,8 @@ std::string found_text(const Bisection& found) {
   for (const BisectedNode& node : found.nodes) {
     for (const std::string& rule : node.raising) text += format_line("  {}\n", option_of(rule));
   }
-  text += found.rules_pass ? "tried: built with these, the engine passes on these inputs\n"
+  text += found.rules_pass ? "tried: built with these, the engine passes in the worst cell; "
+                             "verify it to check the others\n"
                            : "tried: built with these, the engine still fails: the rules "
                              "select other nodes; please report it with the model\n";
   return text;

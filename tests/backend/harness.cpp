@@ -421,7 +421,7 @@ std::vector<const KernelDef*> rows_of(const OpCase& c) {
   const Problem problem = make_problem(c);
   for (const KernelDef& kernel : device_under_test().backend().kernels) {
     if (kernel.op != c.op || kernel.name.ends_with(".evaluator")) continue;
-    if (kernel.supports(problem) && satisfies(kernel.numerics(problem), c.asked))
+    if (backend::supports(kernel, problem) && satisfies(kernel.numerics(problem), c.asked))
       rows.push_back(&kernel);
   }
   return rows;

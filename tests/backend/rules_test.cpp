@@ -427,7 +427,7 @@ class Differential {
     }
     const Problem problem = make_problem(c);
     for (const KernelDef& kernel : device_under_test().backend().kernels) {
-      if (kernel.op == op_ && kernel.supports(problem)) run(kernel, c, refusal);
+      if (kernel.op == op_ && backend::supports(kernel, problem)) run(kernel, c, refusal);
     }
   }
 

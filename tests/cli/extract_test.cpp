@@ -64,15 +64,15 @@ TEST_F(Extract, Refusals) {
   EXPECT_THAT(nowhere.err, HasSubstr("no/such"));
 }
 
-// A Reshape whose sizes become an input: Vernier has to know them.
+// A CenterCropPad whose sizes become an input: Vernier has to know them.
 TEST_F(Extract, APartThatCannotBeRead) {
-  onnx::ModelBuilder model(17);
+  onnx::ModelBuilder model(18);
   model.input("x", onnx::kFloat, {"rows", int64_t{2}}).output("y");
   model.initializer(onnx::i64_tensor("one", {1}, {1}));
   model.node("Shape", {"x"}, {"sizes"});
   model.node("Add", {"sizes", "one"}, {"more"});
   model.node("Sub", {"more", "one"}, {"target"});
-  model.node("Reshape", {"x", "target"}, {"y"});
+  model.node("CenterCropPad", {"x", "target"}, {"y"});
   write_file(file("m.onnx"), model.bytes());
   const Outcome outcome =
       run_program({"extract", file("m.onnx"), "--from", "x,target", "-o", a_part()});

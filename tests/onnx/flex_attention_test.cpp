@@ -84,7 +84,8 @@ TEST(FlexAttention, WhatItsGraphsMayNotBeIsRefused) {
   EXPECT_THAT(error(graph_of("Less", one)),
               HasSubstr("graph 'score_mod' gives bool[1, 2, 1, 2]; expected f32[1, 2, 1, 2]"));
   EXPECT_THAT(error(graph_of("Multinomial", one)),
-              HasSubstr("Multinomial x1: '/score_mod/0/0/Multinomial_0'"));
+              HasSubstr("Multinomial x1, it draws random numbers; an engine has one answer: "
+                        "'/score_mod/0/0/Multinomial_0'"));
 }
 
 TEST(FlexAttention, WrongInputsAndAttributesAreRefused) {

@@ -371,7 +371,8 @@ TEST(Unsupported, AllNodesStandInOneErrorWithDomainNameAndCount) {
   EXPECT_THAT(
       model.error(),
       AllOf(HasSubstr("6 nodes are not supported:"),
-            HasSubstr("\n  Multinomial x2: 'draw_1' (#0), 'Multinomial_1' (#2)"),
+            HasSubstr("\n  Multinomial x2, it draws random numbers; an engine has one answer: "
+                      "'draw_1' (#0), 'Multinomial_1' (#2)"),
             HasSubstr("\n  com.microsoft.PackedAttention x1: 'attn' (#3)"),
             HasSubstr("\n  Gelu x1, at opset 13 (supported since opset 20): 'Gelu_0' (#4)"),
             HasSubstr("\n  Loop x1, a loop; a Scan over a fixed number of steps is supported: "

@@ -44,15 +44,17 @@ INSTANTIATE_TEST_SUITE_P(
              "%r = Reshape(%n) {shape=(b, s, 1), has_shape=true} %g = Cast(%r) "
              "%h = Expand(%g) {shape=(b, s, 6), has_shape=true} %y = Concat(%h, %x) {axis=2}"},
         Case{"sizes_of_data_keep_the_node_that_makes_them",
-             "%f = NonZero(%m) %t = Shape(%f) %y = ConstantOfShape(%t)",
-             "%f = NonZero(%m) %t = Shape(%f) %y = ConstantOfShape(%t)"},
+             "%f = NonZero(%m) %t = Shape(%f) %c = ConstantOfShape(%t) {dtype=f32, value=0.5} "
+             "%g = Cast(%f) {to=f32} %y = Add(%g, %c)",
+             "%f = NonZero(%m) %t = Shape(%f) %c = ConstantOfShape(%t) {dtype=f32, value=0.5} "
+             "%g = Cast(%f) {to=f32} %y = Add(%g, %c)"},
         Case{"a_shape_of_data_stays",
              "%l = ReduceMax(%n) {axes=[0, 1], keepdims=false} "
              "%u = Reshape(%l) {shape=(1), has_shape=true} %w = Concat(%u, i64[1]{6}) {axis=0} "
-             "%y = Expand(f32{1}, %w)",
+             "%e = Expand(f32{1}, %w) %y = Mul(%e, f32[6]{1, 2, 3, 4, 5, 6})",
              "%l = ReduceMax(%n) {axes=[0, 1], keepdims=false} "
              "%u = Reshape(%l) {shape=(1), has_shape=true} %w = Concat(%u, i64[1]{6}) {axis=0} "
-             "%y = Expand(f32{1}, %w)"},
+             "%e = Expand(f32{1}, %w) %y = Mul(%e, f32[6]{1, 2, 3, 4, 5, 6})"},
         Case{"slice_with_inputs",
              "%y = Slice(%x, i64[1]{-4}, i64[1]{9223372036854775807}, i64[1]{-1}, i64[1]{2})",
              "%y = Slice(%x) {inline_starts=true, starts=[2], axes=[2], steps=[2], sizes=(2)}"},

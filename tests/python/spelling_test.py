@@ -33,6 +33,9 @@ from vernier._spelling import in_python
     ("'vernier bisect E --model M' finds it", "`vernier.bisect(E, model=M)` finds it"),
     ("'vernier extract M --to y' makes it", "`vernier.extract(M, end=['y'])` makes it"),
     ("'vernier bench M --to y' makes it", "'vernier bench M --to y' makes it"),
+    ("verdict: precision\nnext: vernier bisect s.vn --model 'a b.onnx' --batches 1,4 --seed 3\nend",
+     "verdict: precision\nnext: `vernier.bisect('s.vn', model='a b.onnx', batches=[1, 4], seed=3)`\n"
+     "end"),
     # What users and files wrote stays.
     ("cannot read '--shapes.onnx'", "cannot read '--shapes.onnx'"),
     ("the model's value 'a --rule b'", "the model's value 'a --rule b'"),
