@@ -2,7 +2,8 @@
 """The sdist, and what pip calls to build a wheel from it or from this tree (PEP 517).
 
 Usage: build_backend.py FOLDER    writes FOLDER/vernier-VERSION.tar.gz (./dev wheel --sdist)
-Equal files give equal bytes. Contract: docs/python.md, "From the sources". The standard library only.
+Equal files give equal bytes. Uses the standard library only. Contract: docs/python.md, "From the
+sources".
 """
 import gzip
 import importlib.util
@@ -78,8 +79,8 @@ def nanobind_pin():
 def has_cmake():
     if shutil.which("cmake") is None:
         return False
-    text = subprocess.run(["cmake", "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"(\d+)\.(\d+)", text)
+    done = subprocess.run(["cmake", "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"(\d+)\.(\d+)", done.stdout)
     return found is not None and tuple(map(int, found.groups())) >= CMAKE
 
 
@@ -153,7 +154,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     del metadata_directory
     with tempfile.TemporaryDirectory() as folder:
         configure(folder, config_settings)
-        if subprocess.run(["cmake", "--build", folder, "--target", "wheel"], check=False).returncode:
+        build = ["cmake", "--build", folder, "--target", "wheel"]
+        if subprocess.run(build, check=False).returncode != 0:
             sys.exit("vernier: error: the build failed; the reason is above")
         made, = pathlib.Path(folder, "wheel").glob("*.whl")
         shutil.copy(made, wheel_directory)
