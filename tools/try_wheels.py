@@ -22,8 +22,9 @@ DEBIAN = ["debootstrap", "--variant=minbase", "--include=python3-venv", "bookwor
 # What is mounted is so for this command only, in a namespace of its own.
 INSIDE = ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && '
           'mount --rbind /dev "$0/dev" && cd / && exec chroot "$0" "$@"']
-# Wheels that pip fetches for a root: of this glibc (Debian 12's) or an earlier one.
-GLIBC = (36, 35, 34, 31, 28, 27, 24, 17)
+# Wheels that pip fetches for a root: for Debian 12's glibc 2.36 or an earlier one, or made here.
+PLATFORMS = [f"--platform={name}_x86_64" for name in
+             (*(f"manylinux_2_{number}" for number in range(36, 4, -1)), "manylinux2014", "linux")]
 
 # Run in the environment, with the folder of the model, a folder to write to, and what to import.
 COMMON = """
@@ -113,14 +114,15 @@ class Python:
     """A Python of a place, and which wheels it can have."""
 
     def __init__(self, place, program):
-        self.place, self.program = place, program
+        self.place = place  # whose commands do not run in this folder
+        self.program = os.path.abspath(program) if "/" in program else program
         try:
-            words = place.run("it does not run here", program, "-c", VERSIONS).split()
+            words = place.run("it does not run here", self.program, "-c", VERSIONS).split()
         except (Failed, OSError) as error:
             raise Skipped(f"there is no such Python: {error}") from error
-        self.version, self.full, self.glibc = words[0], words[1], words[3]
+        self.version, full, library = words[0], words[1], " ".join(words[2:]) or "no glibc"
         self.number = tuple(map(int, self.version.split(".")))
-        self.name = f"Python {self.full} (glibc {self.glibc}, {place.root or program})"
+        self.name = f"Python {full} ({library}, {place.root or program})"
 
     def takes(self, wheel):
         python, abi = wheel.name.split("-")[2:4]
@@ -149,12 +151,10 @@ class Environment:
         """pip install. A root gets what this system's pip downloads: it needs no network."""
         options = []
         if self.place.root:
-            glibc = [f"--platform=manylinux_2_{number}_x86_64" for number in GLIBC]
             packages = self.folder / "packages"
             Place().run("pip download", sys.executable, "-m", "pip", "download", "-q",
                         "--disable-pip-version-check", "--only-binary=:all:", "--dest", packages,
-                        f"--python-version={self.python.version}", *glibc,
-                        "--platform=linux_x86_64", what)
+                        f"--python-version={self.python.version}", *PLATFORMS, what)
             options = ["--no-index", "--find-links", self.place.seen(packages)]
             if isinstance(what, pathlib.Path):
                 what = self.place.seen(packages / what.name)
