@@ -14,7 +14,7 @@ import sysconfig
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-METADATA = """Metadata-Version: 2.1
+METADATA = """Metadata-Version: 2.2
 Name: {name}
 Version: {version}
 Summary: Compiles Transformer models from ONNX into engines and proves their precision
@@ -38,18 +38,27 @@ def tag(module):
     return f"{python}-{abi}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
 
+def metadata(name, version):
+    return METADATA.format(name=name, version=version, requires=REQUIRES[name]).encode()
+
+
+def information(name, version):
+    """What the wheel says about itself and does not depend on its module, as (name, bytes)."""
+    folder = f"{name.replace('-', '_')}-{version}.dist-info"
+    return [(f"{folder}/entry_points.txt", b"[console_scripts]\nvernier = vernier.__main__:main\n"),
+            (f"{folder}/LICENSE", (ROOT / "LICENSE").read_bytes()),
+            (f"{folder}/METADATA", metadata(name, version))]
+
+
 def contents(name, version, module):
     """The wheel's files as (name, bytes), all but RECORD."""
     package = ROOT / "python" / "vernier"
     files = [(f"vernier/{path.name}", path.read_bytes())
              for path in sorted(package.iterdir()) if path.suffix in (".py", ".pyi", ".typed")]
     files.append((f"vernier/{module.name}", module.read_bytes()))
-    info = f"{name.replace('-', '_')}-{version}.dist-info"
-    files.append((f"{info}/entry_points.txt", b"[console_scripts]\nvernier = vernier.__main__:main\n"))
-    files.append((f"{info}/LICENSE", (ROOT / "LICENSE").read_bytes()))
-    files.append((f"{info}/METADATA", METADATA.format(
-        name=name, version=version, requires=REQUIRES[name]).encode()))
-    files.append((f"{info}/WHEEL", WHEEL.format(tag=tag(module)).encode()))
+    files += information(name, version)
+    files.append((f"{name.replace('-', '_')}-{version}.dist-info/WHEEL",
+                  WHEEL.format(tag=tag(module)).encode()))
     return files
 
 

@@ -58,6 +58,14 @@ class DevTest(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertIn("SKIP bench --device cuda: there is no NVIDIA device", out)
 
+    def test_wheel_options_that_stand_alone(self):
+        code, _, errors = run(["wheel", "--python", "python3", "--sdist"])
+        self.assertEqual(code, 2)
+        self.assertIn("takes --cuda and --python PROGRAM, or --sdist or --try alone", errors)
+        code, _, errors = run(["wheel", "--sdist", "--cuda"])
+        self.assertEqual(code, 2)
+        self.assertIn("./dev wheel --sdist takes no other option, not '--cuda'", errors)
+
     def test_without_root_prints_the_missing_packages(self):
         with tempfile.TemporaryDirectory() as folder:
             fake_program(folder, "dpkg-query", "exit 1")

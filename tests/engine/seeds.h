@@ -19,6 +19,7 @@ inline void append_u32(std::vector<std::byte>& bytes, uint64_t number) {
 /// File name -> contents.
 inline std::map<std::string, std::vector<std::byte>> fuzz_seeds() {
   plan::Plan empty;
+  empty.segments = {{0, 0}};
   empty.device = "cpu";
   std::map<std::string, std::vector<std::byte>> seeds;
   for (const auto& [name, plan] : std::map<std::string, plan::Plan>{
