@@ -1,9 +1,10 @@
-// Importer, continued: local functions are inlined at their calls, graphs of attributes at their
-// nodes, and only the branch of an If that its condition selects is imported. Contract: importer.h.
+// Importer, continued: local functions are inlined at their calls, and graphs of attributes at
+// their nodes: of an If the branch that its condition selects, or both. Contract: importer.h.
 #include <algorithm>
 #include <set>
 
 #include "core/error.h"
+#include "onnx/conditional.h"
 #include "onnx/importer.h"
 #include "ops/evaluate.h"
 
@@ -138,17 +139,16 @@ void Importer::fold_cone(ir::ValueId value, size_t depth, std::set<ir::NodeId>& 
   graph_->remove_node(producer);
 }
 
-std::optional<bool> Importer::known_condition(ir::ValueId condition) {
+std::optional<int64_t> Importer::known_number(ir::ValueId id) {
   std::set<ir::NodeId> seen;
-  fold_cone(condition, 0, seen);
-  const ir::Value& value = graph_->value(condition);
+  fold_cone(id, 0, seen);
+  const ir::Value& value = graph_->value(id);
   if (value.is_constant()) {
     if (is_float(value.dtype) || value.constant.elems() != 1) return std::nullopt;
-    return value.constant.integer_at(0) != 0;
+    return value.constant.integer_at(0);
   }
   if (!value.values || value.values->size() != 1) return std::nullopt;
-  const auto number = value.values->front().as_constant();
-  return number ? std::optional<bool>(*number != 0) : std::nullopt;
+  return value.values->front().as_constant();
 }
 
 void Importer::import_if(const NodeSite& site, Scope& scope) {
@@ -165,20 +165,65 @@ void Importer::import_if(const NodeSite& site, Scope& scope) {
   if (site.inputs.size() != 1 || site.inputs[0] == ir::kNoValue) {
     fail(describe(site.origin) + ": expected one input, the condition");
   }
-  const auto condition = known_condition(site.inputs[0]);
+  const auto condition = known_number(site.inputs[0]);
   if (!condition) {
-    unsupported_.add("", site.origin, "its condition is not known when the engine is built");
-    return define_unknown(node, scope, describe(site.origin));
+    try {
+      return import_both(*then_branch, *else_branch, site, scope);
+    } catch (const UnsupportedNode& variant) {
+      unsupported_.add("", site.origin,
+                       "its condition is not known when the engine is built, and " + variant.why);
+      return define_unknown(node, scope, describe(site.origin));
+    }
   }
+  const bool is_true = *condition != 0;
   const std::string index = site.origin.key.substr(site.origin.key.rfind('#') + 1);
   const std::string then_path = scope.path + "/then_branch/" + index;
   const std::string else_path = scope.path + "/else_branch/" + index;
-  graph_->retire({site.origin}, LedgerState::kRemoved,
-                 *condition ? "condition is true: then_branch taken"
-                            : "condition is false: else_branch taken");
-  take_branch(*condition ? *then_branch : *else_branch, *condition ? then_path : else_path, site,
-              scope);
-  retire_branch(*condition ? *else_branch : *then_branch, *condition ? else_path : then_path);
+  graph_->retire(
+      {site.origin}, LedgerState::kRemoved,
+      is_true ? "condition is true: then_branch taken" : "condition is false: else_branch taken");
+  take_branch(is_true ? *then_branch : *else_branch, is_true ? then_path : else_path, site, scope);
+  retire_branch(is_true ? *else_branch : *then_branch, is_true ? else_path : then_path);
+}
+
+void Importer::import_both(const proto::GraphProto& then_branch,
+                           const proto::GraphProto& else_branch, const NodeSite& site,
+                           Scope& scope) {
+  const std::string where = describe(site.origin);
+  const int outputs = site.node->output_size();
+  if (std::min(then_branch.output_size(), else_branch.output_size()) < outputs)
+    fail(where + ": has " + std::to_string(outputs) + " outputs, its branches " +
+         std::to_string(then_branch.output_size()) + " and " +
+         std::to_string(else_branch.output_size()));
+  const std::string index = site.origin.key.substr(site.origin.key.rfind('#') + 1);
+  const EveryRun before(*graph_);
+  const auto yes = inline_graph(then_branch, "then_branch/" + index, {}, where, scope);
+  const auto no = inline_graph(else_branch, "else_branch/" + index, {}, where, scope);
+  if (const std::string why = before.refusal(); !why.empty())
+    throw UnsupportedNode{"a branch may refuse a run that does not take it: " + why};
+  NodeContext context(*graph_, tensors_, site);
+  context.retire("condition is not known: both branches computed");
+  const ir::ValueId condition = scalar_condition(context, site.inputs[0]);
+  std::vector<ir::ValueId> values;
+  for (size_t i = 0; i < static_cast<size_t>(outputs); ++i) {
+    const std::string& name = site.node->output(static_cast<int>(i));
+    values.push_back(name.empty() ? ir::kNoValue
+                                  : selected(context, condition,
+                                             {.yes = yes[i],
+                                              .no = no[i],
+                                              .what = "output " + quote(name),
+                                              .yes_place = "in then_branch",
+                                              .no_place = "in else_branch"}));
+  }
+  open_ifs_.push_back(site.origin.name);
+  for (int i = 0; i < outputs; ++i) {
+    const std::string& name = site.node->output(i);
+    const ir::ValueId value = values[static_cast<size_t>(i)];
+    if (value == ir::kNoValue) continue;
+    std::string& known_as = graph_->value(value).name;
+    if (known_as.empty()) known_as = scope.path.empty() ? name : scope.path + "/" + name;
+    define(scope, name, {.value = value}, where);
+  }
 }
 
 void Importer::take_branch(const proto::GraphProto& branch, const std::string& path,
@@ -201,6 +246,8 @@ void Importer::take_branch(const proto::GraphProto& branch, const std::string& p
 bool Importer::import_body(const proto::GraphProto& body, const std::string& where,
                            const Scope& scope, Scope& inner) {
   enter(where);
+  watch_.check_time([&] { return "importing a graph of " + where; });
+  count(bodies_);
   UnsupportedNodes found;
   find_unsupported(body.node(), *scope.opsets, functions_, inner.path, found);
   if (!found.empty()) {
@@ -268,7 +315,7 @@ std::vector<ir::ValueId> Importer::inline_graph(const proto::GraphProto& graph,
            quote(output.name()));
     if (binding->kind != Binding::Kind::kValue || binding->value == ir::kNoValue)
       throw UnsupportedNode{"output " + quote(output.name()) + " of its graph is not computed"};
-    results.push_back(binding->value);
+    results.push_back(in_own_type(binding->value));
   }
   return results;
 }

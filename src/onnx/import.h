@@ -1,6 +1,7 @@
 // Reading an ONNX model into a graph. Contract: docs/architecture.md ("Import").
-// The graph is raw: the model's nodes with types and shapes inferred, local functions inlined, If
-// branches taken where the condition is known; no rewriting beyond what a translation needs.
+// The graph is raw: the model's nodes with types and shapes inferred, local functions inlined,
+// loops unrolled, of an If the branch that its condition selects, or both where only a run knows;
+// no rewriting beyond what a translation needs.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -33,7 +34,7 @@ struct ImportOptions {
 struct ImportReport {
   std::string producer;
   int64_t opset = 0;  ///< of the default domain
-  int64_t nodes = 0;  ///< ONNX nodes read, including function bodies and selected branches
+  int64_t nodes = 0;  ///< ONNX nodes read, including function bodies, branches and steps of loops
   std::vector<std::string> notes;
   /// Of the build that wrote this Q/DQ model, as JSON (int8_operands.h); empty: none did.
   std::string policy;

@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
 
-constexpr int64_t kMaxNodes = 200'000;  // nested calls can multiply nodes
+constexpr int64_t kMaxNodes = 200'000;  // nested calls and loops can multiply nodes
 
 bool ends_with(const std::string& text, const std::string& tail) { return text.ends_with(tail); }
 
@@ -159,6 +159,7 @@ std::shared_ptr<ir::Graph> Importer::run() {
         (count == 1 ? " weight has no data file and was" : " weights have no data file and were") +
         " filled with seeded values");
   }
+  note_open_ifs();
   take_operands();
   if (graph.quantization_annotation_size() > 0) {
     report_.notes.push_back("quantization annotations are ignored");
@@ -166,6 +167,20 @@ std::shared_ptr<ir::Graph> Importer::run() {
   ir::mark_constants_of_the_model(*graph_);
   ir::check(*graph_, "import");
   return graph_;
+}
+
+void Importer::note_open_ifs() {
+  constexpr size_t kMostNames = 3;
+  const size_t count = open_ifs_.size();
+  if (count == 0) return;
+  std::string names;
+  for (size_t i = 0; i < std::min(count, kMostNames); ++i)
+    names += (i > 0 ? ", " : "") + quote(open_ifs_[i]);
+  report_.notes.push_back("both branches of " + std::to_string(count) + " If " +
+                          (count == 1 ? "node" : "nodes") + " (" + names +
+                          (count > kMostNames ? ", ..." : "") +
+                          ") are computed in every run, since the condition is not known when the "
+                          "engine is built");
 }
 
 void Importer::take_operands() {
@@ -384,11 +399,14 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
   }
 }
 
+void Importer::count(int64_t& counter) const {
+  if (++counter <= kMaxNodes) return;
+  fail("the model has more than " + std::to_string(kMaxNodes) +
+       " nodes once its functions are inlined and its loops unrolled");
+}
+
 void Importer::import_node(const proto::NodeProto& node, const ir::Origin& origin, Scope& scope) {
-  if (++report_.nodes > kMaxNodes) {
-    fail("the model has more than " + std::to_string(kMaxNodes) +
-         " nodes once its functions are inlined");
-  }
+  count(report_.nodes);
   NodeSite site{
       .node = &node, .origin = origin, .opset = 0, .inputs = {}, .bindings = scope.bindings};
   if (!resolve_inputs(node, scope, site.inputs)) {
@@ -418,6 +436,7 @@ void Importer::translate(const proto::NodeProto& node, NodeSite site, Scope& sco
                                                                auto inputs) {
     return inline_graph(body, path, inputs, where, scope);
   };
+  site.known_number = [this](ir::ValueId value) { return known_number(value); };
   const bool shares_memory = domain.empty() && site.opset < 6;
   NodeContext context(*graph_, tensors_, std::move(site));
   if (shares_memory) context.attrs().ignore("consumed_inputs");  // which arrays may be reused

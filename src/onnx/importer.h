@@ -1,5 +1,5 @@
 // Importer: reads a model's nodes in file order and builds the graph with inferred types and
-// shapes; inlines local functions and selects branches of If. Contract: import.h.
+// shapes; inlines local functions and branches of If. Contract: import.h.
 #pragma once
 #include <map>
 #include <memory>
@@ -50,6 +50,8 @@ class Importer {
   void read_functions();
   /// After all nodes: what a Q/DQ model that Vernier wrote says of int8 products.
   void take_operands();
+  /// What the reader of a build should know of the Ifs of which both branches are computed.
+  void note_open_ifs();
   void add_initializers(proto::GraphProto& graph, Scope& scope);
   /// Inputs of type optional(tensor) become tensors, which every run must give.
   void require_optional_inputs();
@@ -58,6 +60,8 @@ class Importer {
   void note_declared_shape(const proto::ValueInfoProto& declared, ir::ValueId value);
 
   void import_nodes(const Nodes& nodes, Scope& scope);
+  /// Counts one more node, or body: one may have no nodes. Throws Error(kInput) for too many.
+  void count(int64_t& counter) const;
   void import_node(const proto::NodeProto& node, const ir::Origin& origin, Scope& scope);
   void translate(const proto::NodeProto& node, NodeSite site, Scope& scope);
   /// Values of the node's inputs; false if one of them depends on an unsupported node.
@@ -77,6 +81,10 @@ class Importer {
   const Opsets& opsets_of(const proto::FunctionProto& function);
   void inline_call(const proto::FunctionProto& function, const NodeSite& site, Scope& scope);
   void import_if(const NodeSite& site, Scope& scope);
+  /// An If whose condition is not known: both branches, and a Where for each output. Throws
+  /// UnsupportedNode with the reason, which goes on after "its condition is not known ..., and ".
+  void import_both(const proto::GraphProto& then_branch, const proto::GraphProto& else_branch,
+                   const NodeSite& site, Scope& scope);
   /// Imports a body into `inner`, whose names are the body's inputs, as part of `scope`; false,
   /// with the nodes noted, if it has unsupported ones.
   bool import_body(const proto::GraphProto& body, const std::string& where, const Scope& scope,
@@ -91,8 +99,8 @@ class Importer {
   /// Binds the node's outputs in `scope` to the values named `results` in `inner`.
   void bind_results(const NodeSite& site, const std::vector<std::string>& results,
                     const Scope& inner, Scope& scope);
-  /// The condition of an If, if constants and known sizes determine it.
-  std::optional<bool> known_condition(ir::ValueId condition);
+  /// KnownNumber (node_context.h).
+  std::optional<int64_t> known_number(ir::ValueId value);
   /// Folds the constant nodes that the value is computed from.
   void fold_cone(ir::ValueId value, size_t depth, std::set<ir::NodeId>& seen);
 
@@ -105,7 +113,9 @@ class Importer {
   Functions functions_;
   std::map<const proto::FunctionProto*, Opsets> function_opsets_;
   UnsupportedNodes unsupported_;
+  std::vector<std::string> open_ifs_;  // names of those of which both branches are computed
   std::vector<const proto::FunctionProto*> call_stack_;
+  int64_t bodies_ = 0;        // of graphs of attributes, copies included
   int nesting_ = 0;           // of calls and bodies, here
   size_t inlined_bytes_ = 0;  // of names, operands and constants of bodies so far
   std::shared_ptr<ir::Graph> graph_ = std::make_shared<ir::Graph>();

@@ -101,6 +101,10 @@ std::vector<ir::ValueId> NodeContext::inline_graph(const std::string& name,
                             inputs);
 }
 
+void NodeContext::retire(const std::string& why) {
+  graph_.retire({site_.origin}, LedgerState::kRemoved, why);
+}
+
 void NodeContext::set_output(size_t i, ir::ValueId value) {
   if (i < outputs_.size()) outputs_[i] = value;
 }

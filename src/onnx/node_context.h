@@ -24,6 +24,10 @@ struct UnsupportedNode {
 using InlineGraph = std::function<std::vector<ir::ValueId>(
     const proto::GraphProto& graph, const std::string& path, std::span<const ir::ValueId> inputs)>;
 
+/// The one number of an integer or bool value, if constants and known sizes determine it: folds the
+/// constant nodes that it is computed from.
+using KnownNumber = std::function<std::optional<int64_t>(ir::ValueId)>;
+
 /// One node of the file, with names resolved.
 struct NodeSite {
   const proto::NodeProto* node;
@@ -32,6 +36,7 @@ struct NodeSite {
   std::vector<ir::ValueId> inputs;  ///< kNoValue: absent
   const AttributeBindings* bindings = nullptr;
   InlineGraph inline_graph = {};
+  KnownNumber known_number = {};
 };
 
 class NodeContext {
@@ -50,6 +55,7 @@ class NodeContext {
   /// All inputs, absent ones as kNoValue, without absent ones at the end.
   std::vector<ir::ValueId> all_inputs();
 
+  const ir::Graph& graph() const { return graph_; }
   const ir::Value& value(ir::ValueId id) const { return graph_.value(id); }
   DType dtype(ir::ValueId value) const { return graph_.value(value).dtype; }
   const SymShape& shape(ir::ValueId value) const { return graph_.value(value).shape; }
@@ -58,6 +64,8 @@ class NodeContext {
   bool depends_on_data(const Dim& size) const { return ops::depends_on_data(graph_, size); }
   /// Contents of an integer value where all of them are known numbers.
   std::optional<std::vector<int64_t>> integers(ir::ValueId value) const;
+  /// KnownNumber of the value.
+  std::optional<int64_t> known_number(ir::ValueId value) const { return site_.known_number(value); }
 
   /// Declared outputs, unnamed ones included.
   size_t num_outputs() const;
@@ -92,6 +100,8 @@ class NodeContext {
   std::vector<ir::ValueId> inline_graph(const std::string& name,
                                         std::span<const ir::ValueId> inputs);
 
+  /// The ONNX node as such goes away, whatever nodes it emits: `why` for the ledger.
+  void retire(const std::string& why);
   void set_output(size_t i, ir::ValueId value);
   /// Output i is an optional without an element: to its readers an input that is absent.
   void set_absent(size_t i) { absent_.insert(i); }

@@ -1,6 +1,7 @@
 // Translations of the operators that carry a state from step to step: RNN, GRU, LSTM,
-// LinearAttention, CausalConvWithState and Scan. Contract: node_context.h, translations.h; meaning
-// of the graph's operators: RecurrentAttrs and LinearAttentionAttrs in core/attrs.h.
+// LinearAttention and CausalConvWithState (Scan and Loop: loops.cpp). Contract: node_context.h,
+// translations.h; meaning of the graph's operators: RecurrentAttrs and LinearAttentionAttrs in
+// core/attrs.h.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -262,157 +263,12 @@ void translate_causal_conv(NodeContext& node) {
                             SliceAttrs{}));
 }
 
-// ---- Scan: the nodes of its body, once for each step --------------------------------------------
-
-constexpr int64_t kMaxSteps = 4096;  // of which the body may be empty: no other limit holds then
-
-// One number for each of `count` scanned inputs or outputs, 0 by default.
-std::vector<int64_t> numbers_of(NodeContext& node, const std::string& attribute, size_t count) {
-  std::vector<int64_t> numbers = node.attrs().integers(attribute);
-  if (numbers.empty()) numbers.assign(count, 0);
-  if (numbers.size() == count) return numbers;
-  node.fail("attribute '" + attribute + "' has " + std::to_string(numbers.size()) +
-            " numbers; expected " + std::to_string(count));
-}
-
-struct ScanNode {
-  size_t states = 0, collected = 0;
-  // One number for each scanned input; for each collected output.
-  std::vector<int64_t> axes = {}, reversed = {};
-  std::vector<int64_t> out_axes = {}, out_reversed = {};
-};
-
-// The size of the scanned axis of the inputs.
-int64_t steps_of(NodeContext& node, const ScanNode& scan, std::span<const ir::ValueId> inputs) {
-  std::optional<int64_t> steps;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const SymShape& shape = node.shape(inputs[i]);
-    const auto rank = static_cast<int64_t>(shape.size());
-    const std::string what = "input " + std::to_string(scan.states + i) + " of shape " + str(shape);
-    const int64_t axis = scan.axes[i];
-    if (axis < -rank || axis >= rank)
-      node.fail(what + " has no axis " + std::to_string(axis) + " to scan");
-    const auto size = shape[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
-    if (!size.as_constant())
-      node.unsupported("its number of steps is not known when the engine is built");
-    if (steps && *steps != size.constant())
-      node.fail(what + " has " + size.str() + " steps, others have " + std::to_string(*steps));
-    steps = size.constant();
-  }
-  return *steps;
-}
-
-void check_steps(NodeContext& node, int64_t steps) {
-  if (steps < 1 || steps > kMaxSteps)
-    node.unsupported("it has " + std::to_string(steps) + " steps; 1 to " +
-                     std::to_string(kMaxSteps) + " are supported");
-}
-
-// x at one place of an axis, which goes away.
-ir::ValueId element(NodeContext& node, ir::ValueId x, int64_t axis, int64_t at) {
-  const Tensor index = Tensor::scalar(DType::kI64, static_cast<double>(at));
-  return node.emit(OpKind::kGather, {x, node.constant(index)}, AxisAttrs{axis});
-}
-// Values side by side on a new axis.
-ir::ValueId stacked(NodeContext& node, std::vector<ir::ValueId> values, int64_t axis) {
-  for (ir::ValueId& value : values)
-    value = node.emit(OpKind::kUnsqueeze, {value}, AxesAttrs{.axes = {axis}});
-  return node.emit(OpKind::kConcat, std::move(values), AxisAttrs{axis});
-}
-
-// Of `values`, the states and the scanned inputs: the last states, and what the steps give.
-std::vector<ir::ValueId> scanned(NodeContext& node, const ScanNode& scan,
-                                 std::span<const ir::ValueId> values) {
-  const auto inputs = values.subspan(scan.states);
-  std::vector<ir::ValueId> state(values.begin(), values.end() - std::ssize(inputs));
-  std::vector<std::vector<ir::ValueId>> slices(scan.collected);
-  const int64_t steps = steps_of(node, scan, inputs);
-  check_steps(node, steps);
-  for (int64_t step = 0; step < steps; ++step) {
-    std::vector<ir::ValueId> given = state;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      given.push_back(
-          element(node, inputs[i], scan.axes[i], scan.reversed[i] != 0 ? steps - 1 - step : step));
-    const std::vector<ir::ValueId> results = node.inline_graph("body", given);
-    if (results.size() != node.num_outputs())
-      node.fail("its body has " + std::to_string(results.size()) + " outputs; expected " +
-                std::to_string(node.num_outputs()));
-    state.assign(results.begin(), results.end() - std::ssize(slices));
-    for (size_t i = 0; i < slices.size(); ++i) slices[i].push_back(results[scan.states + i]);
-  }
-  for (size_t i = 0; i < slices.size(); ++i) {
-    if (scan.out_reversed[i] != 0) std::ranges::reverse(slices[i]);
-    state.push_back(stacked(node, std::move(slices[i]), scan.out_axes[i]));
-  }
-  return state;
-}
-
-// Version 8: axis 0 of all values is a batch, and each of its rows is scanned by itself.
-std::vector<ir::ValueId> scanned_by_row(NodeContext& node, const ScanNode& scan,
-                                        std::span<const ir::ValueId> values) {
-  std::optional<int64_t> rows;
-  for (const ir::ValueId value : values) {
-    const SymShape& shape = node.shape(value);
-    if (shape.empty()) node.fail("a state or scanned input is a number; expected a batch of them");
-    const auto size = shape[0].as_constant();
-    if (!size) node.unsupported("its batch is not known when the engine is built");
-    if (rows && *rows != *size)
-      node.fail("its batch is " + std::to_string(*rows) + " of one input and " +
-                std::to_string(*size) + " of another");
-    rows = size;
-  }
-  if (*rows < 1) node.unsupported("its batch is empty");
-  std::vector<std::vector<ir::ValueId>> results(node.num_outputs());
-  for (int64_t row = 0; row < *rows; ++row) {
-    std::vector<ir::ValueId> own;
-    for (const ir::ValueId value : values) own.push_back(element(node, value, 0, row));
-    // All rows have as many steps.
-    if (row == 0)
-      check_steps(node, *rows * steps_of(node, scan, std::span(own).subspan(scan.states)));
-    const std::vector<ir::ValueId> of_row = scanned(node, scan, own);
-    for (size_t i = 0; i < results.size(); ++i) results[i].push_back(of_row[i]);
-  }
-  std::vector<ir::ValueId> all;
-  for (auto& result : results) all.push_back(stacked(node, std::move(result), 0));
-  return all;
-}
-
-// Version 8 begins with the lengths of the sequences, and has no axes of its own.
-void translate_scan(NodeContext& node) {
-  const bool by_row = node.opset() < 9;
-  const size_t first = by_row ? 1 : 0;
-  if (by_row && node.has_input(0)) node.unsupported("it has sequence_lens (input 0)");
-  const size_t given = std::max(node.num_inputs(), first) - first;
-  const int64_t num = node.attrs().required_integer("num_scan_inputs");
-  if (num < 1 || num > static_cast<int64_t>(given))
-    node.fail("num_scan_inputs is " + std::to_string(num) + "; expected 1 to " +
-              std::to_string(given));
-  const auto count = static_cast<size_t>(num);
-  ScanNode scan{.states = given - count};
-  if (scan.states > node.num_outputs())
-    node.fail("has " + std::to_string(node.num_outputs()) + " outputs; expected " +
-              std::to_string(scan.states) + " states and the scanned ones");
-  scan.collected = node.num_outputs() - scan.states;
-  const auto numbers = [&](const char* attribute, size_t size) {
-    return by_row ? std::vector<int64_t>(size, 0) : numbers_of(node, attribute, size);
-  };
-  scan.axes = numbers("scan_input_axes", count);
-  scan.reversed = numbers_of(node, by_row ? "directions" : "scan_input_directions", count);
-  scan.out_axes = numbers("scan_output_axes", scan.collected);
-  scan.out_reversed = numbers("scan_output_directions", scan.collected);
-  std::vector<ir::ValueId> values;
-  for (size_t i = 0; i < given; ++i) values.push_back(node.input(first + i));
-  const auto results = by_row ? scanned_by_row(node, scan, values) : scanned(node, scan, values);
-  for (size_t i = 0; i < results.size(); ++i) node.set_output(i, results[i]);
-}
-
 constexpr std::array kRows{
     Translation{"", "RNN", 7, translate_rnn},
     Translation{"", "GRU", 7, translate_gru},
     Translation{"", "LSTM", 7, translate_lstm},
     Translation{"", "LinearAttention", 27, translate_linear_attention},
     Translation{"", "CausalConvWithState", 27, translate_causal_conv},
-    Translation{"", "Scan", 8, translate_scan},
 };
 
 }  // namespace

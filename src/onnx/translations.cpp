@@ -15,9 +15,10 @@ std::map<Key, const Translation*> make_index() {
   for (const auto group :
        {elementwise_translations(), reduction_translations(), matrix_translations(),
         normalization_translations(), attention_translations(), recurrent_translations(),
-        shape_translations(), movement_translations(), image_translations(), spatial_translations(),
-        signal_translations(), quantization_translations(), microsoft_translations(),
-        microsoft_attention_translations(), microsoft_quantization_translations()}) {
+        loop_translations(), shape_translations(), movement_translations(), image_translations(),
+        spatial_translations(), signal_translations(), quantization_translations(),
+        microsoft_translations(), microsoft_attention_translations(),
+        microsoft_quantization_translations()}) {
     for (const Translation& row : group) {
       const bool added = index.emplace(Key{row.domain, row.op_type}, &row).second;
       VERNIER_ASSERT(added, "two rows translate " + std::string(row.op_type));

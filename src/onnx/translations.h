@@ -22,6 +22,7 @@ std::span<const Translation> matrix_translations();
 std::span<const Translation> normalization_translations();
 std::span<const Translation> attention_translations();
 std::span<const Translation> recurrent_translations();
+std::span<const Translation> loop_translations();
 std::span<const Translation> shape_translations();
 std::span<const Translation> movement_translations();
 std::span<const Translation> image_translations();

@@ -20,13 +20,9 @@ struct Refusal {
 };
 constexpr std::string_view kRandom = "it draws random numbers; an engine has one answer";
 constexpr std::array kRefusals{
-    Refusal{"Bernoulli", kRandom},
-    Refusal{"Multinomial", kRandom},
-    Refusal{"RandomNormal", kRandom},
-    Refusal{"RandomNormalLike", kRandom},
-    Refusal{"RandomUniform", kRandom},
-    Refusal{"RandomUniformLike", kRandom},
-    Refusal{"Loop", "a loop; a Scan over a fixed number of steps is supported"},
+    Refusal{"Bernoulli", kRandom},     Refusal{"Multinomial", kRandom},
+    Refusal{"RandomNormal", kRandom},  Refusal{"RandomNormalLike", kRandom},
+    Refusal{"RandomUniform", kRandom}, Refusal{"RandomUniformLike", kRandom},
 };
 std::string reason_of(std::string_view domain, std::string_view op_type) {
   const auto found = std::ranges::find(kRefusals, op_type, &Refusal::op_type);

@@ -9,6 +9,7 @@
 namespace vernier::onnx {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::vector<double> run(const ir::Graph& graph, const std::vector<double>& x) {
@@ -351,13 +352,131 @@ TEST(Order, ALongChainInReverseNeedsNoDeepStack) {
   EXPECT_EQ(model.import()->order().size(), static_cast<size_t>(kNodes));
 }
 
-TEST(If, AnOpenConditionIsListedWithTheOtherUnsupportedNodes) {
+// y = If(c){then}else{other} of x and the input c of this shape.
+ModelBuilder open_if(const proto::GraphProto& then, const proto::GraphProto& other,
+                     const std::vector<TestDim>& dims = {2},
+                     const std::vector<TestDim>& condition = {}) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, dims).input("c", kBool, condition).output("y");
+  model.node("If", {"c"}, {"y"},
+             {attr_graph("then_branch", then), attr_graph("else_branch", other)});
+  return model;
+}
+std::vector<double> run_if(const ModelBuilder& model, bool condition,
+                           const std::vector<double>& x) {
+  const Shape shape{static_cast<int64_t>(x.size())};
+  return ops::evaluate(*model.import(),
+                       {{"x", Tensor::from(DType::kF32, shape, std::span<const double>(x))},
+                        {"c", Tensor::scalar(DType::kBool, condition ? 1 : 0)}})
+      .outputs.at("y")
+      .f;
+}
+
+TEST(If, OfAConditionThatOnlyARunKnowsBothBranchesAreComputed) {
+  const ModelBuilder model = open_if(branch("Neg", {"x"}, "t"), branch("Abs", {"x"}, "e"));
+  EXPECT_EQ(run_if(model, true, {-1, 2}), (std::vector<double>{1, -2}));
+  EXPECT_EQ(run_if(model, false, {-1, 2}), (std::vector<double>{1, 2}));
+}
+
+// A list of one, which results have not: x is a number.
+TEST(If, AConditionMayBeAListOfOne) {
+  const ModelBuilder model = open_if(branch("Neg", {"x"}, "t"), branch("Abs", {"x"}, "e"), {}, {1});
+  const auto graph = model.import();
+  EXPECT_TRUE(graph->value(graph->outputs[0]).shape.empty());
+}
+
+TEST(If, OfBothBranchesHasANoteAndKnowsItsNodes) {
+  ImportReport report;
+  const auto graph = open_if(branch("Neg", {"x"}, "t"), branch("Abs", {"x"}, "e")).import(&report);
+  EXPECT_THAT(report.notes,
+              ::testing::ElementsAre("both branches of 1 If node ('If_0') are computed in every "
+                                     "run, since the condition is not known when the engine is "
+                                     "built"));
+  ASSERT_EQ(graph->order().size(), 3U);
+  EXPECT_EQ(graph->node(graph->order()[0]).origins[0].key, "/then_branch/0#0");
+  EXPECT_EQ(graph->node(graph->order()[1]).origins[0].key, "/else_branch/0#0");
+  EXPECT_EQ(graph->node(graph->order()[2]).op, OpKind::kWhere);
+  EXPECT_EQ(graph->node(graph->order()[2]).origins[0].key, "#0");
+  EXPECT_EQ(graph->value(graph->outputs[0]).name, "y");
+}
+
+TEST(If, WhatTheOtherBranchMakesOfSuchNumbersDoesNotMatter) {
+  const ModelBuilder model = open_if(branch("Sqrt", {"x"}, "t"), branch("Abs", {"x"}, "e"));
+  EXPECT_EQ(run_if(model, false, {-4, 9}), (std::vector<double>{4, 9}));
+  EXPECT_EQ(run_if(model, true, {4, 9}), (std::vector<double>{2, 3}));
+}
+
+TEST(If, OfTwoBranchesThatGiveOneValueNothingIsSelected) {
+  proto::GraphProto same;
+  same.set_name("same");
+  same.add_output()->set_name("a");
   ModelBuilder model(13);
   model.input("x", kFloat, {2}).input("c", kBool, {}).output("y");
-  add_if(model, "c");
-  EXPECT_THAT(model.error(),
-              HasSubstr("If x1, its condition is not known when the engine is built: "
-                        "'If_0' (#0)"));
+  model.node("Neg", {"x"}, {"a"});
+  model.node("If", {"c"}, {"y"},
+             {attr_graph("then_branch", same), attr_graph("else_branch", same)});
+  const auto graph = model.import();
+  EXPECT_EQ(graph->order().size(), 1U);
+  ASSERT_EQ(graph->retired.size(), 1U);
+  EXPECT_EQ(graph->retired[0].why, "condition is not known: both branches computed");
+}
+
+proto::GraphProto branch_of_constants(const std::string& op, const proto::TensorProto& constant) {
+  proto::GraphProto graph = branch(op, {"x", constant.name()}, "t");
+  *graph.add_initializer() = constant;
+  return graph;
+}
+
+TEST(If, BranchesThatARunMustNotComputeAreRefused) {
+  const std::string start = "If x1, its condition is not known when the engine is built, and ";
+  const std::string refuses = start + "a branch may refuse a run that does not take it: ";
+  const proto::GraphProto abs = branch("Abs", {"x"}, "e");
+  const proto::GraphProto sum = branch("ReduceSum", {"x"}, "t");
+  EXPECT_THAT(open_if(sum, abs, {2}).error(),
+              HasSubstr(start + "output 'y' is f32[1] in then_branch and f32[2] in else_branch; "
+                                "equal types and shapes are supported: 'If_0' (#0)"));
+  EXPECT_THAT(open_if(branch("Relu", {"x"}, "t"), branch("IsNaN", {"x"}, "e")).error(),
+              HasSubstr("output 'y' is f32[2] in then_branch and bool[2] in else_branch"));
+  EXPECT_THAT(open_if(branch_of_constants("Add", f32_tensor("w", {2}, {1, 1})), abs, {"n"}).error(),
+              HasSubstr(refuses));  // n must be 2
+  EXPECT_THAT(open_if(branch("NonZero", {"x"}, "t"), abs).error(),
+              HasSubstr(refuses + "sizes of its nodes depend on data"));
+  EXPECT_THAT(open_if(branch("Multinomial", {"x"}, "t"), abs).error(),
+              AllOf(HasSubstr("Multinomial x1"),
+                    HasSubstr(start + "its graph has nodes that are not supported")));
+}
+
+TEST(If, ValuesThatABranchMayForbidAreRefused) {
+  const auto error_of = [](const std::string& op, const Names& inputs, int32_t type) {
+    ModelBuilder model(13);
+    model.input("x", type, {2}).input("ids", kInt64, {2}).input("c", kBool, {}).output("y");
+    model.initializer(i64_tensor("two", {2}, {2, -2})).initializer(i64_tensor("in", {2}, {1, 0}));
+    model.node("If", {"c"}, {"y"},
+               {attr_graph("then_branch", branch(op, inputs, "t")),
+                attr_graph("else_branch", branch("Abs", {"x"}, "e"))});
+    return model.error();
+  };
+  EXPECT_THAT(error_of("Gather", {"x", "ids"}, kFloat),
+              HasSubstr("a branch may refuse a run that does not take it: node '/then_branch/0/"
+                        "Gather_0' (Gather) does not take every value of its input 1"));
+  EXPECT_THAT(error_of("Div", {"x", "ids"}, kInt64),
+              HasSubstr("(Div) does not take every value of its input 1"));
+  EXPECT_EQ(error_of("Gather", {"x", "in"}, kFloat), "no error");
+  EXPECT_EQ(error_of("Div", {"x", "two"}, kInt64), "no error");
+  EXPECT_EQ(error_of("Div", {"x", "x"}, kFloat), "no error");
+}
+
+// A window of 5 does not fit into x of 4.
+TEST(If, SizesThatABranchMayForbidAreRefused) {
+  proto::GraphProto pool = branch("MaxPool", {"x"}, "t");
+  *pool.mutable_node(0)->add_attribute() = attr_ints("kernel_shape", {5});
+  EXPECT_THAT(open_if(pool, pool, {1, 1, "n"}).error(),
+              HasSubstr("a branch may refuse a run that does not take it: node "));
+}
+
+TEST(If, AConditionOfSeveralElementsIsRefused) {
+  EXPECT_THAT(open_if(branch("Neg", {"x"}, "t"), branch("Abs", {"x"}, "e"), {2}, {"n"}).error(),
+              HasSubstr("node 'If_0' (If, #0): its condition is bool[n]; expected one bool"));
 }
 
 TEST(If, OnlyTheTakenBranchMustBeSupported) {
