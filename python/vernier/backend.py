@@ -22,16 +22,14 @@ from vernier._engine import Session
 from vernier._error import Error
 
 
-# Inputs of operators that decide shapes or what is computed, by the operator: an engine needs them
-# when it is built.
+# Inputs of operators that decide ranks or what is computed, by the operator: an engine needs them
+# when it is built. Sizes alone may come with the data.
 _DECIDING = {
-    "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2), "ConstantOfShape": (0,),
-    "CumProd": (1,), "CumSum": (1,), "DFT": (1, 2), "Dropout": (1, 2), "Expand": (1,),
-    "HammingWindow": (0,), "HannWindow": (0,), "If": (0,), "Loop": (0, 1), "MaxUnpool": (2,),
-    "MelWeightMatrix": (0, 1, 2, 3, 4), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2),
-    "Reshape": (1,), "Resize": (1, 2, 3), "STFT": (1, 3), "Slice": (1, 2, 3, 4), "Split": (1,),
-    "SplitToSequence": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Trilu": (1,),
-    "Unsqueeze": (1,), "Upsample": (1,), "AffineGrid": (1,),
+    "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2),
+    "CumProd": (1,), "CumSum": (1,), "DFT": (1, 2), "Dropout": (1, 2), "HammingWindow": (0,),
+    "HannWindow": (0,), "If": (0,), "Loop": (0, 1), "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4), "Resize": (1, 2, 3), "STFT": (1, 3),
+    "SplitToSequence": (1,), "Squeeze": (1,), "Trilu": (1,), "Unsqueeze": (1,), "Upsample": (1,),
 }
 _MOST_ENGINES = 16  # of one model, for different values of such inputs
 
@@ -49,8 +47,8 @@ def _deciding_inputs(model: ModelProto) -> list[str]:
 
 
 class VernierRep(BackendRep):
-    """A prepared model. Where inputs decide shapes (k of TopK, the axes of a reduction), an engine is
-    built for each of their values when it is first seen."""
+    """A prepared model. Where inputs decide ranks or what is computed (the axes of a reduction, an If),
+    an engine is built for each of their values when it is first seen."""
 
     def __init__(self, model: ModelProto, options: dict[str, Any], threads: int) -> None:
         self._model, self._options, self._threads = model, options, threads

@@ -446,7 +446,8 @@ class Checker {
     }
     for (int32_t s = 0; s < end; ++s) {
       if (plan_.begins_segment(s) && !begun.contains(s))
-        fail(step_text(static_cast<size_t>(s)), "what the host finds is in the middle of a segment");
+        fail(step_text(static_cast<size_t>(s)),
+             "what the host finds is in the middle of a segment");
     }
   }
   void check_ledger() const {
@@ -464,7 +465,7 @@ class Checker {
   const plan::Plan& plan_;
   std::set<std::string> known_;
   std::map<std::string, int32_t> found_at_;  // by size of data: its step
-  std::vector<bool> written_;  // by value: has contents when the current step runs
+  std::vector<bool> written_;                // by value: has contents when the current step runs
 };
 
 [[noreturn]] void fail_certificate(const std::string& what) {

@@ -409,6 +409,16 @@ void PlanEvaluator::round_operands(size_t index, Rounding& rounding, Held& held)
   }
 }
 
+void PlanEvaluator::set_value(size_t index, EvalTensor value) {
+  for (const plan::DataSize& data : plan_.data_sizes) {
+    if (plan_.step(data.step).outputs[static_cast<size_t>(data.output)] !=
+        static_cast<int32_t>(index))
+      continue;
+    symbols_[data.name] = value.shape.at(static_cast<size_t>(data.axis)) + 1;
+  }
+  values_[index] = std::move(value);
+}
+
 // The sizes of its outputs that only data say become known.
 runtime::FoundSizes PlanEvaluator::find_sizes(size_t index, const Held& held) {
   const plan::Step& step = plan_.steps[index];
@@ -419,8 +429,9 @@ runtime::FoundSizes PlanEvaluator::find_sizes(size_t index, const Held& held) {
       input = {t->dtype, t->shape, runtime::says_sizes(step.op, t->shape) ? t : nullptr};
   }
   runtime::FoundSizes found = runtime::find_sizes(plan_, step, inputs);
-  runtime::bind_data_sizes(plan_, static_cast<int32_t>(index), found,
-                           [&](size_t i, int64_t size) { symbols_[plan_.data_sizes[i].name] = size; });
+  runtime::bind_data_sizes(plan_, static_cast<int32_t>(index), found, [&](size_t i, int64_t size) {
+    symbols_[plan_.data_sizes[i].name] = size;
+  });
   runtime::check_sizes(plan_, guards_, symbols_);
   std::vector<Shape> declared;
   for (int32_t out : step.outputs)

@@ -103,8 +103,9 @@ class PlanEvaluator {
   void release_after(size_t step);
   /// The sizes of this evaluation: those that data say are added by the steps that find them.
   const std::map<std::string, int64_t>& symbols() const { return symbols_; }
-  /// What a step just made becomes `value` instead (another run's, to follow it from there).
-  void set_value(size_t index, EvalTensor value) { values_[index] = std::move(value); }
+  /// What a step just made becomes `value` instead (another run's, to follow it from there). Sizes
+  /// that the step found in data become those of `value`: then all of its outputs must be set.
+  void set_value(size_t index, EvalTensor value);
   /// The inputs of a step that set_exact_constant() replaced.
   std::vector<size_t> exact_inputs(size_t step) const;
   /// What the step reads, by input index; empty: absent, or a table of large_tables(). Until

@@ -40,10 +40,10 @@ struct TokenCount {
 /// A size that a step finds in data: a count, or what small arrays that the model computes ask for.
 /// The host finds it before the step, from its inputs (runtime/data_sizes.h). Not a Symbol.
 struct DataSize {
-  std::string name;                  ///< of the size plus 1: in expressions symbols are at least 1
-  int32_t step = 0;                  ///< the first of a segment
-  int32_t output = 0, axis = 0;      ///< where the step's outputs have it
-  SymShape at_most;                  ///< one size that it cannot pass; empty: none is known
+  std::string name;              ///< of the size plus 1: in expressions symbols are at least 1
+  int32_t step = 0;              ///< the first of a segment
+  int32_t output = 0, axis = 0;  ///< where the step's outputs have it
+  SymShape at_most;              ///< one size that it cannot pass; empty: none is known
   Dim size() const { return Dim::symbol(name) - 1; }
 };
 

@@ -1,7 +1,6 @@
 // Rules with the numbers of a run: see data_sizes.h.
 #include "runtime/data_sizes.h"
 
-
 #include "core/evaluator.h"
 #include "rules/rules.h"
 
@@ -66,8 +65,7 @@ class RunContext final : public rules::InferContext {
     if (!(lhs == rhs)) fail("needs " + lhs.str() + " == " + rhs.str());
   }
   void require_at_most(const Dim& small, const Dim& large) override {
-    if (small.constant() > large.constant())
-      fail("needs " + small.str() + " <= " + large.str());
+    if (small.constant() > large.constant()) fail("needs " + small.str() + " <= " + large.str());
   }
   Dim fresh_size(const std::string& hint, const std::optional<Dim>&) override {
     fail("the size '" + hint + "' does not follow from its inputs; build the engine again");

@@ -43,7 +43,8 @@ std::vector<int32_t> carried_values(const plan::Plan& plan) {
     // The host reads what the first step of the next segment reads.
     const bool read = plan.begins_segment(value.last_step) && value.first_step < value.last_step;
     // It writes results that it has before the segment's memory is given out.
-    if (!inside || read || plan.is_found(value.first_step)) carried.push_back(static_cast<int32_t>(v));
+    if (!inside || read || plan.is_found(value.first_step))
+      carried.push_back(static_cast<int32_t>(v));
   }
   return carried;
 }

@@ -47,7 +47,7 @@ struct Engine::Impl {
   /// Values in memory of their own: they live beyond the segment that makes them, or the host
   /// writes them (runtime/data_sizes.h).
   std::vector<int32_t> carried;
-  std::vector<int32_t> carried_at;  ///< by value: its index in `carried`, or kNone
+  std::vector<int32_t> carried_at;                  ///< by value: its index in `carried`, or kNone
   std::vector<plan::Guard> guards_to_hold;          ///< the plan's, and what could not be proven
   std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs of those
 

@@ -96,7 +96,8 @@ class Maker {
     shape_value_offsets_.assign(plan_.values.size(), 0);
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       const PlanValue& value = plan_.values[v];
-      if (value.kind != PlanValue::Kind::kShapeValues || !is_known(static_cast<int32_t>(v))) continue;
+      if (value.kind != PlanValue::Kind::kShapeValues || !is_known(static_cast<int32_t>(v)))
+        continue;
       const size_t offset = (bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
       shape_value_offsets_[v] = offset;
       const size_t width = size_bytes(value.dtype);

@@ -22,8 +22,9 @@ struct EntryParts {
 bool lives_in(const plan::PlanValue& value, const plan::Segment& segment);
 
 /// Sizes, shape values, arguments, what kernels prepare, and places in the arena, of one segment.
-/// `symbols`: by symbol of the plan; kUnknownSize for those that later segments find. Throws Error(kInput) for sizes that the model refuses, Error(kMachine) where
-/// a run would take more memory than the limits or the machine have.
+/// `symbols`: by symbol of the plan; kUnknownSize for those that later segments find. Throws
+/// Error(kInput) for sizes that the model refuses, Error(kMachine) where a run would take more
+/// memory than the limits or the machine have.
 std::unique_ptr<ShapeEntry> make_entry(const EntryParts& parts, std::span<const int64_t> symbols,
                                        size_t segment);
 

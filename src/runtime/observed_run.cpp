@@ -26,7 +26,7 @@ void ObservedRuns::run(const ShapeEntry& entry, std::span<const Input* const> in
     for (size_t c = 0; c < carried.size(); ++c) mirror(1 + c, *carried[c]);
     return run_mirrored(entry, inputs, arena.data(), observer, watch);
   }
-  observer.before_run({arena.data(), arena.capacity()});
+  if (entry.segment == 0) observer.before_run({arena.data(), arena.capacity()});
   const plan::Segment& segment = engine_.plan.segments[entry.segment];
   for (auto s = static_cast<size_t>(segment.first_step); segment.holds(s); ++s) {
     each_unwritten(entry.steps[s], arena.data(),
@@ -64,9 +64,11 @@ std::vector<backend::TensorArg> ObservedRuns::on_mirror(std::vector<backend::Ten
 void ObservedRuns::run_mirrored(const ShapeEntry& entry, std::span<const Input* const> inputs,
                                 std::byte* arena, RunObserver& observer, const Watch& watch) {
   std::vector<std::byte>& mirrored_arena = mirrors_[0].bytes;
-  observer.before_run(mirrored_arena);
   transfer_.synchronise();
-  device_.copy_to_device(arena, mirrored_arena.data(), mirrored_arena.size(), execution_.stream);
+  if (entry.segment == 0) {
+    observer.before_run(mirrored_arena);
+    device_.copy_to_device(arena, mirrored_arena.data(), mirrored_arena.size(), execution_.stream);
+  }
   transfer_.stage(entry, inputs, arena);
   device_.copy_to_host(mirrored_arena.data() + entry.staged.offset, arena + entry.staged.offset,
                        entry.staged.bytes, execution_.stream);

@@ -39,8 +39,8 @@ class ObservedRuns {
     const std::byte* device = nullptr;
     std::vector<std::byte> bytes;
   };
-  void run_mirrored(const ShapeEntry& entry, std::span<const Input* const> inputs,
-                    std::byte* arena, RunObserver& observer, const Watch& watch);
+  void run_mirrored(const ShapeEntry& entry, std::span<const Input* const> inputs, std::byte* arena,
+                    RunObserver& observer, const Watch& watch);
   void mirror(size_t block, const GrowingMemory& memory);
   std::byte* on_mirror(const std::byte* data);
   std::vector<backend::TensorArg> on_mirror(std::vector<backend::TensorArg> args);

@@ -108,16 +108,38 @@ class StepContext final : public rules::InferContext {
     if (!step_.has_input(i)) return std::nullopt;
     const plan::PlanValue& value = plan_.value(step_.inputs[i]);
     if (value.kind == Kind::kShapeValues) return value.values;
-    // A view of all of it, without gaps.
     const bool view = value.kind == Kind::kAlias;
-    if (view && (!value.strides.empty() || !(value.offset_elems == Dim(0)))) return std::nullopt;
     const int32_t base = view ? value.alias_of : step_.inputs[i];
     const plan::PlanValue& owner = plan_.value(base);
     std::optional<std::vector<Dim>> found;
     if (owner.kind == Kind::kShapeValues) found = owner.values;
     if (const auto it = known_.contents.find(base); it != known_.contents.end()) found = it->second;
+    if (found && view) found = seen_through(value, *found);
     if (found && !(product(value.shape) == Dim(static_cast<int64_t>(found->size())))) found.reset();
     return found;
+  }
+  // The elements of a view with these contents behind it; empty where its layout is not a number.
+  static std::optional<std::vector<Dim>> seen_through(const plan::PlanValue& view,
+                                                      const std::vector<Dim>& contents) {
+    if (view.strides.empty() && view.offset_elems == Dim(0)) return contents;
+    const auto offset = view.offset_elems.as_constant();
+    if (!offset || !is_constant(view.shape) || !is_constant(view.strides)) return std::nullopt;
+    Shape shape, strides;
+    for (const Dim& d : view.shape) shape.push_back(d.constant());
+    for (const Dim& d : view.strides) strides.push_back(d.constant());
+    if (strides.empty()) strides = row_major_strides(shape);
+    const auto most = static_cast<int64_t>(contents.size());
+    if (num_elems(shape) > rules::kMaxSymbolicElems ||
+        !engine::stays_inside(*offset, shape, strides, most))
+      return std::nullopt;
+    std::vector<Dim> elements;
+    for (int64_t flat = 0; flat < num_elems(shape); ++flat) {
+      int64_t at = *offset, rest = flat;
+      for (size_t axis = shape.size(); axis-- > 0; rest /= shape[axis])
+        at += rest % shape[axis] * strides[axis];
+      elements.push_back(contents[static_cast<size_t>(at)]);
+    }
+    return elements;
   }
 
   // A rule may set an output more than once: the last one counts, see check_outputs().

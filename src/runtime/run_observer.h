@@ -9,7 +9,8 @@
 
 namespace vernier {
 
-/// Called before the first step with the whole arena (to poison it), before every step with its
+/// Called before the first step with the whole arena (to poison it; where data say sizes it may
+/// grow later), before every step that is launched with its
 /// workspace and its outputs (the same: what an earlier step left there is nobody's), and after it
 /// with its arguments (to copy values out). On a GPU all see a copy in host memory.
 class RunObserver {

@@ -81,8 +81,8 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
       bases_(runtime::Source::kFirstInput + parts.plan.inputs.size() + parts.carried.size()) {
   const backend::OnDevice here(*device);
   for (size_t c = 0; c < parts.carried.size(); ++c)
-    carried_.push_back(std::make_unique<runtime::GrowingMemory>(
-        *device, runtime::GrowingMemory::Place::kDevice));
+    carried_.push_back(
+        std::make_unique<runtime::GrowingMemory>(*device, runtime::GrowingMemory::Place::kDevice));
   steps_.create(arguments_);
 }
 
@@ -145,8 +145,7 @@ void Session::Impl::grow(const ShapeEntry& entry, const Grow& grow) {
 
 // The arena, and the values that the segment makes for later ones.
 void Session::Impl::grow_memory(const ShapeEntry& entry) {
-  if (entry.arena_bytes > arena_.capacity())
-    grow(entry, [&] { arena_.grow(entry.arena_bytes); });
+  if (entry.arena_bytes > arena_.capacity()) grow(entry, [&] { arena_.grow(entry.arena_bytes); });
   for (size_t c = 0; c < carried_.size(); ++c) {
     const plan::PlanValue& value = parts.plan.value(parts.carried[c]);
     if (!parts.plan.segments[entry.segment].holds(value.first_step)) continue;

@@ -142,8 +142,7 @@ EvalTensor Transfer::read(const backend::TensorArg& arg) {
     data = arguments_.weights().on_host(arg.data);
     if (data == nullptr) {
       copied.resize(static_cast<size_t>((high - low + 1) * width));
-      device_.copy_to_host(copied.data(), arg.data + low * width, copied.size(),
-                           execution_.stream);
+      device_.copy_to_host(copied.data(), arg.data + low * width, copied.size(), execution_.stream);
       synchronise();
       data = copied.data() - low * width;
     }

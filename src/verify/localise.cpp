@@ -113,6 +113,7 @@ class Follower final : public RunObserver {
   };
   Evaluations evaluations(const plan::Step& step, const backend::LaunchCall& call, const Read& read,
                           const Changes& changed, const Changed& weights) const;
+  void follow_sizes(const plan::Step& step, const backend::LaunchCall& call);
   void judge_outputs(StepError& row, const backend::LaunchCall& call, const Evaluations& made);
 
   const plan::Plan& plan_;
@@ -254,10 +255,27 @@ void Follower::judge_outputs(StepError& row, const backend::LaunchCall& call,
   row.carried_rms = carried.rms();
 }
 
+// F goes on with the engine's arrays where it found other sizes in its data: nothing behind could
+// be compared otherwise.
+void Follower::follow_sizes(const plan::Step& step, const backend::LaunchCall& call) {
+  const auto value_of = [&](size_t o) { return static_cast<size_t>(step.outputs[o]); };
+  bool differs = false;
+  for (size_t o = 0; o < step.outputs.size(); ++o) {
+    if (step.has_output(o) && call.out[o].data)
+      differs = differs || copy_of(call.out[o]).shape() != f_.value(value_of(o)).shape;
+  }
+  if (!differs) return;
+  for (size_t o = 0; o < step.outputs.size(); ++o) {
+    if (step.has_output(o) && call.out[o].data)
+      f_.set_value(value_of(o), EvalTensor::from(copy_of(call.out[o])));
+  }
+}
+
 void Follower::after_step(int32_t index, const backend::LaunchCall& call) {
   const plan::Step& step = plan_.step(index);
   PointPeaks peaks{};
   f_.evaluate_step(static_cast<size_t>(index), &peaks);
+  if (plan_.begins_segment(index)) follow_sizes(step, call);
   const Read read{f_.inputs_of(static_cast<size_t>(index)),
                   f_.large_tables(static_cast<size_t>(index))};
   const Changes changed = changed_inputs(step, call, read.inputs);

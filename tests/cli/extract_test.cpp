@@ -67,12 +67,18 @@ TEST_F(Extract, Refusals) {
 // A CenterCropPad whose sizes become an input: Vernier has to know them.
 TEST_F(Extract, APartThatCannotBeRead) {
   onnx::ModelBuilder model(18);
-  model.input("x", onnx::kFloat, {"rows", int64_t{2}}).output("y");
+  model.input("x", onnx::kFloat, {int64_t{4}, int64_t{2}}).output("y");
   model.initializer(onnx::i64_tensor("one", {1}, {1}));
   model.node("Shape", {"x"}, {"sizes"});
-  model.node("Add", {"sizes", "one"}, {"more"});
-  model.node("Sub", {"more", "one"}, {"target"});
-  model.node("CenterCropPad", {"x", "target"}, {"y"});
+  model.node("Add", {"sizes", "one"}, {"target"});
+  model.node("CenterCropPad", {"x", "target"}, {"cut"});
+  model.node("Relu", {"cut"}, {"y"});
+  onnx::proto::ValueInfoProto target;
+  target.set_name("target");
+  auto& type = *target.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::kInt64);
+  type.mutable_shape()->add_dim()->set_dim_value(2);
+  model.graph().add_value_info(target.SerializeAsString());
   write_file(file("m.onnx"), model.bytes());
   const Outcome outcome =
       run_program({"extract", file("m.onnx"), "--from", "x,target", "-o", a_part()});

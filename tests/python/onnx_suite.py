@@ -36,7 +36,36 @@ def outcome_of(case):
     return "refused: " + re.split(r" Operators of other| Export the model|\. Expected", why)[0][:120]
 
 
-def outcomes():
+class Ways:
+    """How the engines of the tests run: counts of passing node tests by way."""
+    KERNELS, EVALUATOR, FOLDED = "kernels alone", "the FP64 evaluator", "no step (constants)"
+
+    def __init__(self):
+        self.counts = collections.Counter()
+        self._reports = []
+        self._build = vernier.backend.build
+
+    def __enter__(self):
+        def build(*args, **kwargs):
+            report = self._build(*args, **kwargs)
+            self._reports.append(report)
+            return report
+        vernier.backend.build = build
+        return self
+
+    def __exit__(self, *_):
+        vernier.backend.build = self._build
+
+    def note(self, passed):
+        """Of one test, whose engines were built since the last call."""
+        if passed and self._reports:
+            on_evaluator = any(report["fallback_steps"] for report in self._reports)
+            steps = any(report["steps"] for report in self._reports)
+            self.counts[self.EVALUATOR if on_evaluator else self.KERNELS if steps else self.FOLDED] += 1
+        self._reports.clear()
+
+
+def outcomes(ways=None):
     """{name of a test: its outcome}"""
     warnings.simplefilter("ignore")
     found = {}
@@ -46,6 +75,8 @@ def outcomes():
         for name in dir(cases):
             if name.startswith("test_") and name.endswith("_cpu"):
                 outcome = outcome_of(cases(name))
+                if ways and "Node" in kind:
+                    ways.note(outcome == "pass")
                 if outcome is not None:
                     found[f"{kind.removeprefix('OnnxBackend')}.{name.removesuffix('_cpu')}"] = outcome
     return found
@@ -69,8 +100,11 @@ def stored():
 
 
 def main():
-    found = outcomes()
+    with Ways() as ways:
+        found = outcomes(ways)
     print("\n".join(totals(found)))
+    print("node tests that pass run on " +
+          ", ".join(f"{way}: {count}" for way, count in sorted(ways.counts.items())))
     if sys.argv[1:] == ["--write"]:
         rows = [f"{name}\t{outcome}" for name, outcome in sorted(found.items())
                 if outcome != "pass"]

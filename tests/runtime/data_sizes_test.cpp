@@ -139,7 +139,8 @@ TEST(DataSizes, FillTheCallersBuffersWhereTheyAreLargeEnough) {
   const OutputBuffer enough[] = {{"squares", squares.data(), count * sizeof(float)}};
   session.run(inputs_of(inputs), enough);
   for (size_t i = 0; i < count; ++i)
-    EXPECT_EQ(squares[i], static_cast<float>(plain.at("squares").float_at(static_cast<int64_t>(i))));
+    EXPECT_EQ(squares[i],
+              static_cast<float>(plain.at("squares").float_at(static_cast<int64_t>(i))));
   EXPECT_EQ(squares.back(), -7);
   const OutputBuffer short_one[] = {{"squares", squares.data(), (count - 1) * sizeof(float)}};
   EXPECT_THAT(error_of([&] { session.run(inputs_of(inputs), short_one); }),
@@ -154,8 +155,11 @@ Arrays asked_inputs(std::vector<int64_t> sizes, int64_t n = 6) {
 
 TEST(DataSizes, AreWhatAnInputAsksFor) {
   Session session(engine_of(kAsked), {.threads = 1});
-  for (const std::vector<int64_t>& sizes :
-       {std::vector<int64_t>{0, 3, 2, 5}, {1, 6, 1, 1}, {2, 2, 0, 4}, {0, 1, 7, 3}, {3, 99, 2, 2}}) {
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{0, 3, 2, 5},
+                                            {1, 6, 1, 1},
+                                            {2, 2, 0, 4},
+                                            {0, 1, 7, 3},
+                                            {3, 99, 2, 2}}) {
     const Arrays inputs = asked_inputs(sizes);
     expect_as_in_fp64(kAsked, inputs, run(session, inputs));
   }
@@ -194,10 +198,9 @@ TEST(DataSizes, AreCheckedInAFile) {
                 p.segments[1].first_step += 1;
               }),
               HasSubstr("a segment begins at step"));
-  EXPECT_THAT(refusal([](plan::Plan& p) {
-                p.value(p.inputs[0]).shape[1] = p.data_sizes[0].size();
-              }),
-              HasSubstr("finds it"));
+  EXPECT_THAT(
+      refusal([](plan::Plan& p) { p.value(p.inputs[0]).shape[1] = p.data_sizes[0].size(); }),
+      HasSubstr("finds it"));
 }
 
 }  // namespace

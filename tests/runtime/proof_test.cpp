@@ -245,11 +245,12 @@ TEST(ProofPorts, MayBeOfMoreElementsThanThereAreNumbers) {
 
 // Rules see floats as computed in f32, but bits are those of the stored type.
 TEST(ProofTypes, BitCastReadsAnF64) {
-  Session session(Engine::from_bytes(engine::engine_bytes(cpu_plan(*graph_of(R"(graph g(%x: f64[2]) {
+  Session session(
+      Engine::from_bytes(engine::engine_bytes(cpu_plan(*graph_of(R"(graph g(%x: f64[2]) {
     %y = BitCast(%x) {from=f64, to=i64}
     return %y as "y"
   })")))),
-                  {.threads = 1});
+      {.threads = 1});
   const std::vector<double> x{1, 1.0 / 3};
   const Tensor y =
       run(session, {{"x", Tensor::from(DType::kF64, {2}, std::span<const double>(x))}}).at("y");

@@ -41,10 +41,12 @@ std::vector<size_t> decisions_of(const plan::Plan& plan, const plan::Step& step)
 // many.
 int64_t take_ties(EvalTensor& exact, const EvalTensor& engine,
                   const std::vector<EvalTensor>& noisy) {
+  if (engine.shape != exact.shape) return 0;
   int64_t ties = 0;
   const auto is_tie = [&](const auto& values, size_t i) {
-    return std::ranges::any_of(
-        noisy, [&](const EvalTensor& other) { return values(other)[i] != values(exact)[i]; });
+    return std::ranges::any_of(noisy, [&](const EvalTensor& other) {
+      return other.shape != exact.shape || values(other)[i] != values(exact)[i];
+    });
   };
   const auto merge = [&](const auto& values) {
     for (size_t i = 0; i < values(exact).size(); ++i) {
@@ -134,6 +136,13 @@ bool decides(const plan::Plan& plan) {
 
 void follow_decisions(const plan::Plan& plan, size_t step, const PlanEvaluator& leader,
                       PlanEvaluator& follower) {
+  if (plan.begins_segment(static_cast<int32_t>(step))) {
+    for (int32_t out : plan.steps[step].outputs) {
+      if (out != plan::kNone)
+        follower.set_value(static_cast<size_t>(out), leader.value(static_cast<size_t>(out)));
+    }
+    return;
+  }
   for (size_t o : decisions_of(plan, plan.steps[step])) {
     const auto index = static_cast<size_t>(plan.steps[step].outputs[o]);
     follower.set_value(index, leader.value(index));
@@ -141,6 +150,29 @@ void follow_decisions(const plan::Plan& plan, size_t step, const PlanEvaluator& 
 }
 
 namespace {
+
+// Takes all that the engine found at a step, if its sizes are not those of `exact` and a trial's
+// are not either: how many there are is a tie then.
+bool take_found(const plan::Plan& plan, size_t s, const std::vector<Tensor>& engine,
+                const std::vector<std::vector<EvalTensor>>& trials, PlanEvaluator& exact) {
+  const plan::Step& step = plan.steps[s];
+  const auto made = [&](size_t o) { return exact.value(static_cast<size_t>(step.outputs[o])); };
+  bool differs = false, is_tie = false;
+  for (size_t o = 0, at = 0; o < step.outputs.size(); ++o) {
+    if (!step.has_output(o)) continue;
+    const Shape shape = made(o).shape;
+    differs = differs || (engine[o].defined() && engine[o].shape() != shape);
+    is_tie = is_tie || std::ranges::any_of(trials[at++], [&](const EvalTensor& other) {
+               return other.shape != shape;
+             });
+  }
+  if (!differs || !is_tie) return false;
+  for (size_t o = 0; o < step.outputs.size(); ++o) {
+    if (step.has_output(o))
+      exact.set_value(static_cast<size_t>(step.outputs[o]), EvalTensor::from(engine[o]));
+  }
+  return true;
+}
 
 // F on the path of the engine's decisions, as far as they are ties: R's values for it.
 NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, NamedValues reference) {
@@ -161,7 +193,23 @@ NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, Name
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     exact.evaluate_step(s);
     for (PlanEvaluator& one : noisy) one.evaluate_step(s);
-    const std::vector<size_t> outputs = decisions_of(plan, plan.steps[s]);
+    const std::vector<Tensor>& answered = run.steps().at(static_cast<int32_t>(s));
+    const bool finds = plan.begins_segment(static_cast<int32_t>(s));
+    bool taken = false;
+    if (finds) {
+      std::vector<size_t> all;
+      for (size_t o = 0; o < plan.steps[s].outputs.size(); ++o)
+        if (plan.steps[s].has_output(o)) all.push_back(o);
+      std::vector<std::vector<EvalTensor>> trials = decided_nearby(plan, s, all, exact, noisy);
+      for (size_t at = 0; at < all.size(); ++at) {
+        for (const PlanEvaluator& one : noisy)
+          trials[at].push_back(one.value(static_cast<size_t>(plan.steps[s].outputs[all[at]])));
+      }
+      taken = take_found(plan, s, answered, trials, exact);
+      ties += taken ? 1 : 0;
+    }
+    const std::vector<size_t> outputs =
+        taken ? std::vector<size_t>() : decisions_of(plan, plan.steps[s]);
     if (!outputs.empty()) nearby = decided_nearby(plan, s, outputs, exact, noisy);
     for (size_t at = 0; at < outputs.size(); ++at) {
       const size_t o = outputs[at];
@@ -169,11 +217,13 @@ NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, Name
       std::vector<EvalTensor> others = std::move(nearby[at]);
       for (const PlanEvaluator& one : noisy) others.push_back(one.value(index));
       EvalTensor decided = exact.value(index);
-      ties +=
-          take_ties(decided, EvalTensor::from(run.steps().at(static_cast<int32_t>(s))[o]), others);
-      for (PlanEvaluator& one : noisy) one.set_value(index, decided);
+      ties += take_ties(decided, EvalTensor::from(answered[o]), others);
+      if (!finds)
+        for (PlanEvaluator& one : noisy) one.set_value(index, decided);
       exact.set_value(index, std::move(decided));
     }
+    if (finds)
+      for (PlanEvaluator& one : noisy) follow_decisions(plan, s, exact, one);
     exact.release_after(s);
     for (PlanEvaluator& one : noisy) one.release_after(s);
   }
@@ -182,8 +232,9 @@ NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, Name
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const auto it = reference.find(plan.output_names[i]);
     EvalTensor value = exact.value(static_cast<size_t>(plan.outputs[i]));
-    if (it != reference.end() && it->second.shape == value.shape && it->second.dtype == value.dtype)
-      it->second = std::move(value);
+    const bool fits = it != reference.end() && it->second.dtype == value.dtype &&
+                      (it->second.shape == value.shape || !plan.data_sizes.empty());
+    if (fits) it->second = std::move(value);
   }
   return reference;
 }
@@ -193,7 +244,9 @@ bool answers_agree(const Context& context, const NamedValues& reference,
   return std::ranges::all_of(reference, [&](const auto& pair) {
     const auto& [name, want] = pair;
     const Tensor* got = find(answers, name);
-    if (!got || got->dtype() != want.dtype || got->shape() != want.shape) return true;
+    if (!got || got->dtype() != want.dtype) return true;
+    // Where data say sizes, another size is another decision.
+    if (got->shape() != want.shape) return context.subject.plan.data_sizes.empty();
     const Distance d = distance(EvalTensor::from(*got), want, context.inputs.axes.of(name));
     return complaint(d, context.subject.request.tolerance, noise_limit(context, name)).empty();
   });

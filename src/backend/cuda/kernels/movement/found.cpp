@@ -1,5 +1,5 @@
-// NonZero, Compress, Unique, NonMaxSuppression: the host finds their results with the FP64 evaluator
-// before the segment that they begin (runtime/data_sizes.h). No row is ever launched.
+// NonZero, Compress, Unique, NonMaxSuppression: the host finds their results with the FP64
+// evaluator before the segment that they begin (runtime/data_sizes.h). No row is ever launched.
 #include "backend/body.h"
 #include "core/error.h"
 
