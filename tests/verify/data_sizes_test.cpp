@@ -60,7 +60,7 @@ TEST_P(DataSizes, Pass) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, DataSizes, ::testing::Values("fp32", "fp16", "bf16"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& mode) { return std::string(mode.param); });
 
 // In bf16 the engine finds other rows than FP64; it is judged on its own.
 TEST(DataSizesInBf16, OtherCountsAreTies) {
