@@ -272,6 +272,7 @@ class PythonSession {
                 double max_seconds, const std::optional<CertificateTerms>& terms, bool canary,
                 uint64_t stream)
       : session_(engine.engine, {.threads = threads,
+                                 // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle, as Python has it
                                  .stream = reinterpret_cast<void*>(stream),
                                  .limits = limits_of(max_memory, max_seconds),
                                  .certificate = terms,

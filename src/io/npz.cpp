@@ -340,7 +340,7 @@ void write_archive(WholeFile& file, const NamedTensors& arrays, const std::vecto
   for (size_t i = 0; i < arrays.size(); ++i)
     add_entry(archive.get(), arrays[i].first, parts[i], file);
   if (zip_close(archive.get()) == 0) {
-    archive.release();  // closed
+    static_cast<void>(archive.release());  // closed
   } else {
     if (target.failure) std::rethrow_exception(target.failure);
     file.fail(zip_strerror(archive.get()));

@@ -50,7 +50,7 @@ int64_t steps_of(NodeContext& node, const ScanNode& scan, std::span<const ir::Va
     const int64_t axis = scan.axes[i];
     if (axis < -rank || axis >= rank)
       node.fail(what + " has no axis " + std::to_string(axis) + " to scan");
-    const auto size = shape[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
+    const Dim& size = shape[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
     if (!size.as_constant())
       node.unsupported("its number of steps is not known when the engine is built");
     if (steps && *steps != size.constant())
