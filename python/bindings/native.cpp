@@ -271,12 +271,13 @@ class PythonSession {
   PythonSession(const PythonEngine& engine, int threads, const std::string& max_memory,
                 double max_seconds, const std::optional<CertificateTerms>& terms, bool canary,
                 uint64_t stream)
-      : session_(engine.engine, {.threads = threads,
-                                 // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle, as Python has it
-                                 .stream = reinterpret_cast<void*>(stream),
-                                 .limits = limits_of(max_memory, max_seconds),
-                                 .certificate = terms,
-                                 .canary = canary}),
+      : session_(engine.engine,
+                 {.threads = threads,
+                  // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle, as Python has it
+                  .stream = reinterpret_cast<void*>(stream),
+                  .limits = limits_of(max_memory, max_seconds),
+                  .certificate = terms,
+                  .canary = canary}),
         has_callers_stream_(stream != 0) {
     if (terms) engine.engine->check_weights();
   }

@@ -28,7 +28,7 @@ constexpr std::string_view kPositive =
   %at = Transpose(%where) {perm=[1, 0]}
   %v = GatherND(%r, %at)
   %s = Mul(%v, %v)
-  %sum = ReduceSum(%s, i64[1]{0}) {keepdims=false}
+  %sum = ReduceSum(%s) {axes=[0], keepdims=false}
   %y = Add(%h, %sum)
   return %y as "y", %s as "squares", %at as "places"
 })";
@@ -43,7 +43,7 @@ constexpr std::string_view kAsked =
   %filled = ConstantOfShape(%both) {dtype=f32, value=0.5}
   %twice = Mul(%filled, f32{2})
   %pads = Concat(%start, %end) {axis=0}
-  %row = ReduceSum(%part, i64[1]{0}) {keepdims=true}
+  %row = ReduceSum(%part) {axes=[0], keepdims=true}
   %line = Reshape(%row, i64[1]{4})
   %padded = Pad(%line, %pads)
   return %part as "part", %twice as "filled", %padded as "padded"

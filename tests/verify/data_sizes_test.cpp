@@ -21,7 +21,7 @@ constexpr std::string_view kSelected =
     R"(graph selected(%x: f32[batch, 400, 64]) {
   %w = const f32[64, 64] normal(seed=3, mean=0, std=0.125)
   %h = MatMul(%x, %w)
-  %s = ReduceMean(%h, i64[1]{2}) {keepdims=false}
+  %s = ReduceMean(%h) {axes=[2], keepdims=false}
   %g = Greater(%s, f32{0.1})
   %where = NonZero(%g)
   %at = Transpose(%where) {perm=[1, 0]}
@@ -72,7 +72,8 @@ TEST(DataSizes, Pass) {
 TEST(DataSizesInBf16, OtherCountsAreTies) {
   const Report report = verified(kSelected, "bf16");
   EXPECT_THAT(to_text(report), HasSubstr("decisions were ties"));
-  for (const OutputResult& output : report.outputs) EXPECT_EQ(output.verdict, "pass") << output.name;
+  for (const OutputResult& output : report.outputs)
+    EXPECT_EQ(output.verdict, "pass") << output.name;
 }
 
 TEST(DataSizesInBf16, LocaliseGoesOnWithTheEnginesArrays) {

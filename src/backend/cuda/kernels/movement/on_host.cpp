@@ -1,6 +1,7 @@
-// NonZero, Compress, Unique, NonMaxSuppression: the FP64 evaluator on the host. A session finds their
-// results before the segment that they begin (runtime/data_sizes.h), and does not launch them; a
-// launch does the same for sizes that are known: it waits, copies, evaluates and copies back.
+// NonZero, Compress, Unique, NonMaxSuppression: the FP64 evaluator on the host. A session finds
+// their results before the segment that they begin (runtime/data_sizes.h), and does not launch
+// them; a launch does the same for sizes that are known: it waits, copies, evaluates and copies
+// back.
 #include <vector>
 
 #include "backend/cuda/body.h"
@@ -38,7 +39,8 @@ void launch(const LaunchCall& call) {
   evaluator(kOp)({.attrs = call.attrs, .in = in, .out = out, .rounding = exact});
   for (size_t i = 0; i < call.out.size(); ++i) {
     if (!given(call.out[i])) continue;
-    VERNIER_ASSERT(out[i].shape == shape_of(call.out[i]), "the sizes found are not those asked for");
+    VERNIER_ASSERT(out[i].shape == shape_of(call.out[i]),
+                   "the sizes found are not those asked for");
     out[i].dtype = call.out[i].dtype;
     const Tensor result = out[i].to_tensor();
     check_cuda(cudaMemcpyAsync(call.out[i].data, result.data(), result.bytes(),
