@@ -210,7 +210,8 @@ void infer_unknown_slice(InferContext& context) {
       context.fail("starts, ends, axes and steps differ in length");
   }
   if (count > context.shape(0).size())
-    context.fail("slices " + std::to_string(count) + " axes of input " + str(context.shape(0)));
+    context.fail("has entries for " + std::to_string(count) + " axes, input 0 has shape " +
+                 str(context.shape(0)));
   const auto axes = described_axes(context, 3, count);
   SymShape out = context.shape(0);
   for (size_t axis = 0; axis < out.size(); ++axis) {
