@@ -148,7 +148,7 @@ TEST(Loop, ACounterOfFloatsIsFolded) {
       {"go_out", "t_out", "s_out"});
   ModelBuilder model = loop(graph, {"", "", "half", "zero"}, {"", "y"});
   model.initializer(f32_tensor("half", {}, {0.5F}));
-  EXPECT_EQ(run(model, {1, 2}).at("y").f, (Values{10, 20}));  // until t = 10 · 0.5
+  EXPECT_EQ(run(model, {1, 2}).at("y").f, (Values{9, 18}));  // until t = 0.5 + 9 · 0.5
 }
 
 TEST(Loop, CarriedValuesMayGrow) {
