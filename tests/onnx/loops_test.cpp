@@ -12,7 +12,6 @@
 namespace vernier::onnx {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Values = std::vector<double>;
 
