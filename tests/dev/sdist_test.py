@@ -2,7 +2,7 @@
 """The sdist: what is in it, that CMake configures it, and that pip makes its wheel by the backend.
 
 Usage: sdist_test.py CMAKE SOURCE_FOLDER [PYTHON_WITH_NANOBIND]
-Compiles nothing: a program in the place of CMake packs a wheel with an empty module. Without PYTHON
+Compiles nothing: a script that stands in for CMake packs a wheel with an empty module. Without PYTHON
 the parts that need nanobind print SKIP.
 """
 import os
@@ -16,7 +16,7 @@ import zipfile
 from package_test import demand, run
 
 MOST_BYTES = 3_000_000
-# In the place of CMake: keeps its arguments, and makes the wheel when it is told to build.
+# Stands in for CMake: records its arguments, and writes the wheel when asked to build.
 CMAKE = """#!{python}
 import pathlib, subprocess, sys
 with open("{folder}/calls", "a") as calls:
