@@ -49,7 +49,7 @@ LAYERS = {
     "kernel contract": (["backend/kernel.h", "backend/kernel.cpp", "backend/body.h",
                          "backend/body.cpp", "backend/elementwise.h",
                          "backend/elementwise.cpp", "backend/elementwise_ops.def",
-                         "backend/device_memory.h",
+                         "backend/device_memory.h", "backend/elements.h",
                          "backend/operands.h", "backend/operands.cpp",
                          "backend/supports.h", "backend/supports.cpp"],
                         BASE + ["core"]),

@@ -101,8 +101,6 @@ class PlanEvaluator {
   uint64_t bytes(std::map<std::string, int64_t> symbols) const;
   void evaluate_step(size_t step, PointPeaks* peaks = nullptr);
   void release_after(size_t step);
-  /// The sizes of this evaluation: those that data say are added by the steps that find them.
-  const std::map<std::string, int64_t>& symbols() const { return symbols_; }
   /// What a step just made becomes `value` instead (another run's, to follow it from there). Sizes
   /// that the step found in data become those of `value`: then all of its outputs must be set.
   void set_value(size_t index, EvalTensor value);

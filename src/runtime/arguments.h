@@ -1,6 +1,5 @@
 // What kernels get for the values of a plan: shapes, strides, types, and where constants lie.
 #pragma once
-#include <array>
 #include <span>
 
 #include "backend/kernel.h"
@@ -36,23 +35,6 @@ class Arguments {
 /// The bytes of an array without gaps.
 inline size_t bytes_of(const backend::TensorArg& arg) {
   return static_cast<size_t>(arg.elems()) * size_bytes(arg.dtype);
-}
-
-/// Calls visit(offset in elements) for each element of a view.
-template <class Visit>
-void for_each_element(const backend::TensorArg& view, const Visit& visit) {
-  std::array<int64_t, backend::kMaxRank> position{};
-  int64_t at = 0;
-  for (int64_t left = view.elems(); left > 0; --left) {
-    visit(at);
-    for (int d = view.rank - 1; d >= 0; --d) {
-      const auto axis = static_cast<size_t>(d);
-      at += view.strides[axis];
-      if (++position[axis] < view.shape[axis]) break;
-      at -= view.strides[axis] * view.shape[axis];
-      position[axis] = 0;
-    }
-  }
 }
 
 }  // namespace vernier::runtime

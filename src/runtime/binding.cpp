@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/elements.h"
 #include "backend/operands.h"
 #include "core/token_rows.h"
 #include "vernier/nearest.h"
@@ -273,7 +274,7 @@ void Binding::check_values(const IdRule& rule, const ShapeEntry& entry,
   int place = -1;  // in its tuple
   const auto width = static_cast<int64_t>(size_bytes(values.dtype));
   int64_t before = kNothing;
-  for_each_element(values, [&](int64_t offset) {
+  backend::for_each_element(values, [&](int64_t offset) {
     const std::byte* element = data + offset * width;
     const int64_t value = load_integer(values.dtype, element);
     place = place + 1 == of_tuple ? 0 : place + 1;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/elements.h"
 #include "core/error.h"
 
 namespace vernier::runtime {
@@ -128,34 +129,24 @@ void Transfer::copy_to(const ShapeEntry& entry, std::span<const OutputBuffer> bu
 }
 
 EvalTensor Transfer::read(const backend::TensorArg& arg) {
-  EvalTensor result(arg.dtype, Shape(arg.shape.begin(), arg.shape.begin() + arg.rank));
-  if (arg.elems() == 0) return result;
-  const auto width = static_cast<int64_t>(size_bytes(arg.dtype));
-  int64_t low = 0, high = 0;  // elements from the first one
-  for (int d = 0; d < arg.rank; ++d) {
-    const int64_t span = (arg.dim(d) - 1) * arg.stride(d);
-    (span < 0 ? low : high) += span;
-  }
-  const std::byte* data = arg.data;
+  if (arguments_.on_host() || arg.elems() == 0) return backend::loaded(arg);
+  backend::TensorArg on_host = arg;
   std::vector<std::byte> copied;
-  if (!arguments_.on_host()) {
-    data = arguments_.weights().on_host(arg.data);
-    if (data == nullptr) {
-      copied.resize(static_cast<size_t>((high - low + 1) * width));
-      device_.copy_to_host(copied.data(), arg.data + low * width, copied.size(), execution_.stream);
-      synchronise();
-      data = copied.data() - low * width;
+  if (const std::byte* constant = arguments_.weights().on_host(arg.data)) {
+    on_host.data = const_cast<std::byte*>(constant);
+  } else {
+    const auto width = static_cast<int64_t>(size_bytes(arg.dtype));
+    int64_t low = 0, high = 0;  // elements from the first one
+    for (int d = 0; d < arg.rank; ++d) {
+      const int64_t span = (arg.dim(d) - 1) * arg.stride(d);
+      (span < 0 ? low : high) += span;
     }
+    copied.resize(static_cast<size_t>((high - low + 1) * width));
+    device_.copy_to_host(copied.data(), arg.data + low * width, copied.size(), execution_.stream);
+    synchronise();
+    on_host.data = copied.data() - low * width;
   }
-  size_t next = 0;
-  for_each_element(arg, [&](int64_t at) {
-    const std::byte* element = data + at * width;
-    if (result.is_float())
-      result.f[next++] = load_float(arg.dtype, element);
-    else
-      result.i[next++] = load_integer(arg.dtype, element);
-  });
-  return result;
+  return backend::loaded(on_host);
 }
 
 void Transfer::synchronise() {

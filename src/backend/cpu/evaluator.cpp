@@ -5,52 +5,21 @@
 #include "core/evaluator.h"
 
 #include "backend/cpu/per_op.h"
+#include "backend/elements.h"
 #include "core/rounding.h"
 
 namespace vernier::backend::cpu {
 namespace {
 
-// Calls visit(i, byte offset) for every element i of `t` in row-major order.
-template <class Visit>
-void for_each_element(const TensorArg& t, const Visit& visit) {
-  const int64_t count = t.elems();
-  const auto width = static_cast<int64_t>(size_bytes(t.dtype));
-  std::array<int64_t, kMaxRank> index{};
-  int64_t at = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    visit(i, at * width);
-    for (int axis = t.rank - 1; axis >= 0; --axis) {
-      const auto k = static_cast<size_t>(axis);
-      at += t.strides[k];
-      if (++index[k] < t.shape[k]) break;
-      at -= t.strides[k] * t.shape[k];
-      index[k] = 0;
-    }
-  }
-}
-
-EvalTensor shaped_like(const TensorArg& t) {
-  return {t.dtype, Shape(t.shape.begin(), t.shape.begin() + t.rank)};
-}
-
-EvalTensor load(const TensorArg& t) {
-  EvalTensor result = shaped_like(t);
-  for_each_element(t, [&](int64_t i, int64_t offset) {
-    if (result.is_float())
-      result.f[i] = load_float(t.dtype, t.data + offset);
-    else
-      result.i[i] = load_integer(t.dtype, t.data + offset);
-  });
-  return result;
-}
-
 void store(const EvalTensor& result, const TensorArg& t) {
   VERNIER_ASSERT(result.elems() == t.elems(), "evaluator changed its output's size");
-  for_each_element(t, [&](int64_t i, int64_t offset) {
+  const auto width = static_cast<int64_t>(size_bytes(t.dtype));
+  size_t next = 0;
+  for_each_element(t, [&](int64_t at) {
     if (result.is_float())
-      store_float(t.dtype, result.f[i], t.data + offset);
+      store_float(t.dtype, result.f[next++], t.data + at * width);
     else
-      store_integer(t.dtype, result.i[i], t.data + offset);
+      store_integer(t.dtype, result.i[next++], t.data + at * width);
   });
 }
 
@@ -64,7 +33,7 @@ void run_evaluator(OpKind op, const LaunchCall& call) {
   std::vector<const EvalTensor*> in(call.in.size(), nullptr);
   for (size_t i = 0; i < call.in.size(); ++i) {
     if (!given(call.in[i]) || (call.in[i].data == nullptr && call.in[i].elems() > 0)) continue;
-    inputs[i] = load(call.in[i]);
+    inputs[i] = loaded(call.in[i]);
     in[i] = &inputs[i];
   }
   std::vector<EvalTensor> out(call.out.size());

@@ -37,6 +37,14 @@ std::vector<size_t> decisions_of(const plan::Plan& plan, const plan::Step& step)
   return outputs;
 }
 
+// The outputs that a step makes.
+std::vector<size_t> made_by(const plan::Step& step) {
+  std::vector<size_t> outputs;
+  for (size_t o = 0; o < step.outputs.size(); ++o)
+    if (step.has_output(o)) outputs.push_back(o);
+  return outputs;
+}
+
 // Takes `engine`'s decisions where one of `noisy` decides otherwise than `exact`, too. Returns how
 // many.
 int64_t take_ties(EvalTensor& exact, const EvalTensor& engine,
@@ -195,29 +203,22 @@ NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, Name
     for (PlanEvaluator& one : noisy) one.evaluate_step(s);
     const std::vector<Tensor>& answered = run.steps().at(static_cast<int32_t>(s));
     const bool finds = plan.begins_segment(static_cast<int32_t>(s));
-    bool taken = false;
-    if (finds) {
-      std::vector<size_t> all;
-      for (size_t o = 0; o < plan.steps[s].outputs.size(); ++o)
-        if (plan.steps[s].has_output(o)) all.push_back(o);
-      std::vector<std::vector<EvalTensor>> trials = decided_nearby(plan, s, all, exact, noisy);
-      for (size_t at = 0; at < all.size(); ++at) {
-        for (const PlanEvaluator& one : noisy)
-          trials[at].push_back(one.value(static_cast<size_t>(plan.steps[s].outputs[all[at]])));
-      }
-      taken = take_found(plan, s, answered, trials, exact);
-      ties += taken ? 1 : 0;
+    const std::vector<size_t> decisions = decisions_of(plan, plan.steps[s]);
+    // What a step finds is judged as a whole first.
+    const std::vector<size_t> tried = finds ? made_by(plan.steps[s]) : decisions;
+    if (!tried.empty()) nearby = decided_nearby(plan, s, tried, exact, noisy);
+    for (size_t at = 0; at < tried.size(); ++at) {
+      const auto index = static_cast<size_t>(plan.steps[s].outputs[tried[at]]);
+      for (const PlanEvaluator& one : noisy) nearby[at].push_back(one.value(index));
     }
-    const std::vector<size_t> outputs =
-        taken ? std::vector<size_t>() : decisions_of(plan, plan.steps[s]);
-    if (!outputs.empty()) nearby = decided_nearby(plan, s, outputs, exact, noisy);
-    for (size_t at = 0; at < outputs.size(); ++at) {
-      const size_t o = outputs[at];
+    const bool taken = finds && take_found(plan, s, answered, nearby, exact);
+    ties += taken ? 1 : 0;
+    for (size_t at = 0; at < tried.size() && !taken; ++at) {
+      const size_t o = tried[at];
+      if (std::ranges::find(decisions, o) == decisions.end()) continue;
       const auto index = static_cast<size_t>(plan.steps[s].outputs[o]);
-      std::vector<EvalTensor> others = std::move(nearby[at]);
-      for (const PlanEvaluator& one : noisy) others.push_back(one.value(index));
       EvalTensor decided = exact.value(index);
-      ties += take_ties(decided, EvalTensor::from(answered[o]), others);
+      ties += take_ties(decided, EvalTensor::from(answered[o]), nearby[at]);
       if (!finds)
         for (PlanEvaluator& one : noisy) one.set_value(index, decided);
       exact.set_value(index, std::move(decided));

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/elements.h"
 #include "core/evaluator.h"
 
 namespace vernier::backend::cuda {
@@ -34,7 +35,7 @@ void launch(const LaunchCall& call) {
     in[i] = &inputs[i];
   }
   for (size_t i = 0; i < call.out.size(); ++i)
-    if (given(call.out[i])) out[i] = EvalTensor(call.out[i].dtype, shape_of(call.out[i]));
+    if (given(call.out[i])) out[i] = shaped_like(call.out[i]);
   const Rounding exact;
   evaluator(kOp)({.attrs = call.attrs, .in = in, .out = out, .rounding = exact});
   for (size_t i = 0; i < call.out.size(); ++i) {
