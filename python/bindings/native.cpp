@@ -481,7 +481,9 @@ View view_named(const std::string& name, const std::string& path,
 }
 
 std::string inspect(const std::string& path, const std::string& view, const std::string& node,
-                    const std::string& shapes, int threads, InspectFormat format) {
+                    const std::string& shapes, int threads, bool as_text) {
+  const nb::gil_scoped_release unlocked;
+  const InspectFormat format = as_text ? InspectFormat::kText : InspectFormat::kJson;
   if (!is_engine_file(path)) {
     using enum ModelView;
     const auto chosen = view_named<ModelView>(view, path,
@@ -504,17 +506,6 @@ std::string inspect(const std::string& path, const std::string& view, const std:
                                               .shapes = shapes,
                                               .threads = threads,
                                               .inputs = {}});
-}
-
-/// The fields as JSON, and the text for a person.
-std::pair<std::string, std::string> inspect_both(const std::string& path, const std::string& view,
-                                                 const std::string& node, const std::string& shapes,
-                                                 int threads) {
-  const nb::gil_scoped_release unlocked;
-  const auto in = [&](InspectFormat format) {
-    return inspect(path, view, node, shapes, threads, format);
-  };
-  return {in(InspectFormat::kJson), in(InspectFormat::kText)};
 }
 
 /// The program: what its exit code is.
@@ -728,7 +719,7 @@ NB_MODULE(_native, m) {
   m.def("reduce", &reduce);
   m.def("from_dlpack", &from_dlpack);
   m.def("program", &program);
-  m.def("inspect", &inspect_both);
+  m.def("inspect", &inspect);
 }
 
 }  // namespace vernier::python

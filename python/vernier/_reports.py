@@ -4,7 +4,7 @@ text for a person and the most used fields as attributes.
 from __future__ import annotations
 
 import html
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 from vernier._spelling import in_python
 
@@ -13,12 +13,16 @@ class Report(dict[str, Any]):
     """The fields of one result (docs/json.md). print() shows it as the command line does; a notebook
     shows that text too."""
 
-    #: The result as the command line prints it.
-    text: str
-
-    def __init__(self, fields: Mapping[str, Any] = {}, text: str = "") -> None:
+    def __init__(self, fields: Mapping[str, Any] = {}, text: str | Callable[[], str] = "") -> None:
         super().__init__(fields)
-        self.text = in_python(text).rstrip("\n")
+        self._text = text
+
+    @property
+    def text(self) -> str:
+        """The result as the command line prints it. Of inspect(): made when it is first read."""
+        if not isinstance(self._text, str):
+            self._text = self._text()
+        return in_python(self._text).rstrip("\n")
 
     def __str__(self) -> str:
         return self.text or super().__str__()

@@ -1,6 +1,7 @@
 """verify, and what goes on from its verdict: judge, localise, bisect, reduce; and inspect."""
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -179,8 +180,8 @@ def inspect(path: Path, view: View = "summary", *, node: str = "", shapes: str =
     shapes    "memory", "timing": sizes, "batch=4,seq=128". threads: "timing".
     """
     count(threads, "threads", "CPUs")
-    fields, text = _native.inspect(os.fspath(path), view, node, shapes, threads)
-    return Inspection(json.loads(fields), text)
+    shown = functools.partial(_native.inspect, os.fspath(path), view, node, shapes, threads)
+    return Inspection(json.loads(shown(False)), functools.partial(shown, True))
 
 
 def _path_of(engine: EngineFile) -> str:

@@ -131,6 +131,8 @@ def test_every_view_is_a_dict(engine_path):
         assert vernier.inspect(MODEL, view)
     for view in ("summary", "plan", "memory", "ledger"):
         assert vernier.inspect(engine_path, view)
+    summary = vernier.inspect(engine_path)
+    assert summary.text == str(summary) and not summary.text.startswith("{"), "for a person"
     rows = vernier.inspect(engine_path, "ledger")["rows"]
     assert {"node", "op", "asked", "got", "kernel", "why"} <= rows[0].keys()
     one = vernier.inspect(engine_path, "ledger", node=rows[0]["node"])["rows"]
