@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Tries every wheel of a folder in new virtual environments that have NumPy and nothing else.
 
-Usage: try_wheels.py FOLDER [--python PROGRAM]... [--beside PACKAGE]... [--root FOLDER]
+Usage: try_wheels.py FOLDER [--python PROGRAM]... [--beside PACKAGE]... [--root FOLDER[=SUITE]]...
                                                                           (./dev wheel --try)
 A wheel is tried with every given Python that it is for: the package is imported, builds the smallest
 model of tests/models, runs it and verifies it, and the program is called in both ways. --beside: then
-also with that package in one process, imported before it and after it. --root: in a Debian 12 root,
-with its own python3. Prints a line for each, PASS, FAIL or SKIP with the reason; exits with 1 if one
-failed. Contract: docs/python.md, "Other machines".
+also with that package in one process, imported before it and after it. --root: in the root of a
+Debian suite (bookworm, which is Debian 12, unless another is named), with its own python3. Prints a
+line for each, PASS, FAIL or SKIP with the reason; exits with 1 if one failed. Contract:
+docs/python.md, "Other machines".
 """
 import argparse
 import os
@@ -18,7 +19,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DEBIAN = ["debootstrap", "--variant=minbase", "--include=python3-venv", "bookworm"]
+DEBIAN = ["debootstrap", "--variant=minbase", "--include=python3-venv"]
 # What is mounted is so for this command only, in a namespace of its own.
 INSIDE = ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && '
           'mount --rbind /dev "$0/dev" && cd / && exec chroot "$0" "$@"']
@@ -212,31 +213,31 @@ def smallest_model():
     return min(models, key=lambda path: path.stat().st_size).parent
 
 
-def made_root(root):
-    """A Debian 12 root with python3-venv in this folder; made where there is none."""
+def made_root(root, suite):
+    """A root of the Debian suite with python3-venv in this folder; made where there is none."""
     if (root / "usr" / "bin" / "python3").exists():
         return root
-    command = " ".join([*DEBIAN, str(root)])
+    command = " ".join([*DEBIAN, suite, str(root)])
     if os.geteuid() != 0 or shutil.which(DEBIAN[0]) is None:
         raise Skipped("there is no Debian root; as root, with the package debootstrap installed, it "
                       f"is made by: {command}")
     print(f"making {root}: {command}", flush=True)
-    done = subprocess.run([*DEBIAN, str(root)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*DEBIAN, suite, str(root)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Skipped(f"{command}: {(done.stdout + done.stderr).strip().splitlines()[-1]}")
     return root
 
 
-def pythons(programs, root):
-    """A Python for each program and for the root; in its place the reason why there is none."""
+def pythons(programs, roots):
+    """A Python for each program and each (root, suite); else the reason why there is none."""
     for program in programs:
         try:
             yield Python(Place(), program)
         except Skipped as reason:
             yield f"{program}: {reason}"
-    if root:
+    for root, suite in roots:
         try:
-            yield Python(Place(made_root(root)), "/usr/bin/python3")
+            yield Python(Place(made_root(root, suite)), "/usr/bin/python3")
         except Skipped as reason:
             yield f"{root}: {reason}"
 
@@ -250,10 +251,10 @@ def outcome(function, *arguments):
         return "FAIL", str(reason)
 
 
-def attempts(wheels, programs, beside=(), root=None):
+def attempts(wheels, programs, beside=(), roots=()):
     """(PASS, FAIL or SKIP; what was tried; the details) for each."""
     model, untried = smallest_model(), set(wheels)
-    for python in pythons(programs, root):
+    for python in pythons(programs, roots):
         if isinstance(python, str):
             yield "SKIP", *python.split(": ", 1)
             continue
@@ -274,13 +275,18 @@ def attempts(wheels, programs, beside=(), root=None):
         yield "SKIP", wheel.name, "it is for none of these Pythons"
 
 
+def root_and_suite(text):
+    folder, _, suite = text.partition("=")
+    return pathlib.Path(folder).resolve(), suite or "bookworm"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--python", action="append", default=[])
     parser.add_argument("--beside", action="append", default=[])
-    parser.add_argument("--root", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("--root", action="append", default=[], type=root_and_suite)
     options = parser.parse_args()
     wheels = sorted(options.folder.resolve().glob("vernier*.whl"))
     if not wheels:
