@@ -36,8 +36,8 @@ struct Options {
   std::vector<std::string> plugins;
   bool fp16 = false, bf16 = false, int8 = false, fp8 = false, best = false;
   bool no_tf32 = false, typed = false;
-  bool skip_inference = false, verbose = false, dump_layers = false, dump_profile = false,
-       dump_output = false, no_transfers = false;
+  bool skip_inference = false, verbose = false, dump_layers = false, dump_ranges = false,
+       dump_profile = false, dump_output = false, no_transfers = false;
   int iterations = 10, streams = 1, average = 10;
   double warm_up_ms = 200, duration_s = 3, idle_ms = 0;
   std::vector<std::string> notes;  ///< about flags that mean nothing here
@@ -83,7 +83,30 @@ constexpr Meaningless kMeaningless[] = {
     {"--outputIOFormats", true, "outputs have the model's own types and layout"},
     {"--timeDeserialize", false, "an engine is mapped, not deserialized: it opens in milliseconds"},
     {"--timeRefit", false, "there is no refit"},
-    {"--previewFeatures", true, "there are none"},
+    {"--preview", true, "there are no preview features"},
+    {"--previewFeatures", true, "there are no preview features"},
+    {"--explicitBatch", false, "batches are always an axis of the model"},
+    {"--explicitPrecision", false, "the scales of a quantized model are always its own"},
+    {"--minShapesCalib", true, "'vernier calibrate' finds scales, not the build"},
+    {"--optShapesCalib", true, "'vernier calibrate' finds scales, not the build"},
+    {"--maxShapesCalib", true, "'vernier calibrate' finds scales, not the build"},
+    {"--excludeLeanRuntime", false, "engines hold no runtime"},
+    {"--noBuilderCache", false, "nothing is stored unless --timingCacheFile names a file"},
+    {"--noCompilationCache", false, "nothing is stored unless --timingCacheFile names a file"},
+    {"--tempdir", true, "no kernels are compiled while an engine is built"},
+    {"--tempfileControls", true, "no kernels are compiled while an engine is built"},
+    {"--nvtxMode", true, "steps are timed by --dumpProfile; there are no NVTX ranges"},
+    {"--ignoreParsedPluginLibs", false, "only plugins that the command line names are loaded"},
+    {"--pluginInstanceNorm", false, "norms always run on Vernier's kernels"},
+    {"--maxTactics", true, "every build takes the same kernels"},
+    {"--tilingOptimizationLevel", true, "every build takes the same kernels"},
+    {"--l2LimitForTiling", true, "every build takes the same kernels"},
+    {"--distributiveIndependence", false, "the bits of a row never depend on its batch"},
+    {"--runtimePlatform", true, "an engine file says on which chips it runs"},
+    {"--persistentCacheRatio", true, "no part of the L2 cache is set aside"},
+    {"--allocationStrategy", true, "a session reserves memory for the sizes that it runs"},
+    {"--dumpRefit", false, "there is no refit"},
+    {"--monitorMemory", false, "memory is shown by 'vernier inspect --memory'"},
     {"--errorOnTimingCacheMiss", false, "what is not in the cache is timed"},
     {"--restricted", false, "there are no restricted kernels"},
 };
@@ -98,6 +121,9 @@ constexpr Refused kRefused[] = {
     {"--uff", true, "only ONNX is read; convert the model with tf2onnx and pass it to --onnx"},
     {"--model", true, "only ONNX is read; convert the Caffe model and pass it to --onnx"},
     {"--deploy", true, "only ONNX is read; convert the Caffe model and pass it to --onnx"},
+    {"--output", true, "the outputs of an ONNX model are its own; 'vernier extract' makes others"},
+    {"--uffInput", true, "only ONNX is read; convert the model with tf2onnx and pass it to --onnx"},
+    {"--uffNHWC", false, "only ONNX is read; convert the model with tf2onnx and pass it to --onnx"},
     {"--implicitBatch", false,
      "batches are an axis of the model; give its range with --minShapes "
      "and --maxShapes"},
@@ -112,6 +138,21 @@ constexpr Refused kRefused[] = {
      "writes .npz"},
     {"--setPluginsToSerialize", true, "plugins stay files of their own (docs/custom_kernels.md)"},
     {"--markDebug", true, "use 'vernier build --outputs A,B', which keeps values as outputs"},
+    {"--markUnfusedTensorsAsDebugTensors", false,
+     "use 'vernier localise', which compares all values"},
+    {"--saveDebugTensors", true, "use 'vernier localise', which compares all values"},
+    {"--saveAllDebugTensors", true, "use 'vernier localise', which compares all values"},
+    {"--profile", true, "an engine has one range for each size, and no optimization profiles"},
+    {"--useProfile", true, "an engine has one range for each size, and no optimization profiles"},
+    {"--useOptimizationProfile", true,
+     "an engine has one range for each size, and no optimization profiles"},
+    {"--setOptProfile", true,
+     "an engine has one range for each size, and no optimization profiles"},
+    {"--refitFromOnnx", true, "build again instead: it takes seconds"},
+    {"--getPlanVersionOnly", false, "an engine of another version is refused when it is opened"},
+    {"--remoteAutoTuningConfig", true, "kernels are timed on the GPU of this machine"},
+    {"--cpuOnly", false, "use --on=cpu"},
+    {"--weightStreaming", false, "weights are not streamed: they must fit the device"},
     {"--weightStreamingBudget", true, "weights are not streamed: they must fit the device"},
     {"--allowWeightStreaming", false, "weights are not streamed: they must fit the device"},
 };
@@ -459,6 +500,15 @@ void show_layers(const Options& options, const Engine& engine) {
   io::write_text_file(options.layer_info, "layer information", inspect_engine(engine, what));
 }
 
+void show_ranges(const Options& options, const Engine& engine) {
+  if (!options.dump_ranges) return;
+  print_line("=== Ranges of sizes ===");
+  for (const Port& port : engine.inputs())
+    print_line("input " + printable(port.name) + ": " + port.shape_text());
+  for (const Port& port : engine.outputs())
+    print_line("output " + printable(port.name) + ": " + port.shape_text());
+}
+
 void show_profile(const Options& options, const Engine& engine, const std::string& sizes) {
   EngineInspection what;
   what.view = EngineView::kTiming;
@@ -501,6 +551,7 @@ int trtexec(Options options) {
   }
   for (const std::string& note : options.notes) print_line("note: " + note);
   show_layers(options, *engine);
+  show_ranges(options, *engine);
   if (options.skip_inference) {
     print_line("PASSED vernier trtexec (inference skipped)");
     return 0;
@@ -620,6 +671,8 @@ void add_inference_flags(CLI::App& command, Options& options) {
   command.add_flag("--verbose", options.verbose, "the notes of the build");
   command.add_flag("--dumpLayerInfo", options.dump_layers, "print the steps of the engine");
   command.add_option("--exportLayerInfo", options.layer_info, "the same as JSON");
+  command.add_flag("--dumpOptimizationProfile", options.dump_ranges,
+                   "print inputs and outputs with the ranges of their sizes");
   command.add_flag("--dumpProfile", options.dump_profile, "print the time of each step");
   command.add_option("--exportProfile", options.profile, "the same as JSON");
   command.add_option("--exportTimes", options.times, "the time of each run, as JSON");

@@ -39,7 +39,8 @@ TEST_F(Trtexec, BuildsAnEngineInTheAskedRangesAndTimesIt) {
       trtexec({"--onnx=" + kModel, "--saveEngine=" + engine, "--minShapes=" + shapes("1x4"),
                "--optShapes=" + shapes("2x16"), "--maxShapes=" + shapes("4x32"), "--on=cpu",
                "--bf16", "--useCudaGraph", "--memPoolSize=workspace:4096", "--percentile=50,99",
-               "--exportLayerInfo=" + layers, "--exportTimes=" + times, "--iterations=12"});
+               "--explicitBatch", "--dumpOptimizationProfile", "--exportLayerInfo=" + layers,
+               "--exportTimes=" + times, "--iterations=12"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(
       outcome.out,
@@ -49,7 +50,9 @@ TEST_F(Trtexec, BuildsAnEngineInTheAskedRangesAndTimesIt) {
             HasSubstr("Total Host Walltime: "), HasSubstr("PASSED vernier trtexec\n")));
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("note: --useCudaGraph changes nothing: runs on a GPU are always"),
-                    HasSubstr("note: --memPoolSize changes nothing: ")));
+                    HasSubstr("note: --memPoolSize changes nothing: "),
+                    HasSubstr("note: --explicitBatch changes nothing: "),
+                    HasSubstr("input input_ids: [batch=1..4, seq=4..32]\n")));
   EXPECT_THAT(outcome.out, Not(HasSubstr("GPU Compute Time")));
   std::ifstream written(times);
   EXPECT_GE(json::parse(written).size(), 12u);
@@ -93,6 +96,8 @@ TEST_F(Trtexec, RunsAnEngineOnRawInputs) {
 
 TEST_F(Trtexec, RefusesWhatItCannotDoAndSaysWhatToWrite) {
   expect_refused({"--onnx=" + kModel, "--int4"}, "--int4: there is no such mode");
+  expect_refused({"--onnx=" + kModel, "--useProfile=1"}, "no optimization profiles");
+  expect_refused({"--onnx=" + kModel, "--saveAllDebugTensors=numpy"}, "use 'vernier localise'");
   expect_refused({"--onnx=" + kModel, "--useDLACore=0"}, "there is no code for DLA");
   expect_refused({"--onnx=" + kModel, "--batch=4"}, "give sizes with --shapes");
   expect_refused({"--onnx=" + kModel, "--device=1"}, "CUDA_VISIBLE_DEVICES=1");
