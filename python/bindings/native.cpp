@@ -182,16 +182,17 @@ std::string name_of(nb::dlpack::dtype type) {
 }
 
 /// (type, elements as unsigned integers) of an array of the host that is shared by DLPack; without
-/// a copy where it is dense.
-nb::tuple from_dlpack(const nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>& array) {
-  auto held = std::make_unique<nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>>(array);
+/// a copy where it is dense. `Access` is nb::ro, or nothing for an array that is written to.
+template <class... Access>
+nb::tuple from_dlpack(const nb::ndarray<Access..., nb::c_contig, nb::device::cpu>& array) {
+  auto held = std::make_unique<nb::ndarray<Access..., nb::c_contig, nb::device::cpu>>(array);
   using Held = decltype(held)::element_type;
   const std::vector<size_t> shape{array.shape_ptr(), array.shape_ptr() + array.ndim()};
   const nb::dlpack::dtype bits{static_cast<uint8_t>(nb::dlpack::dtype_code::UInt),
                                array.dtype().bits, 1};
   const nb::capsule owner(held.release(), [](void* p) noexcept { delete static_cast<Held*>(p); });
-  nb::ndarray<nb::numpy, nb::ro> elements(array.data(), shape.size(), shape.data(), owner, nullptr,
-                                          bits);
+  nb::ndarray<nb::numpy, Access...> elements(array.data(), shape.size(), shape.data(), owner,
+                                             nullptr, bits);
   return nb::make_tuple(name_of(array.dtype()), elements);
 }
 
@@ -717,7 +718,8 @@ NB_MODULE(_native, m) {
   m.def("localise", &localise);
   m.def("bisect", &bisect);
   m.def("reduce", &reduce);
-  m.def("from_dlpack", &from_dlpack);
+  m.def("from_dlpack", &from_dlpack<nb::ro>);
+  m.def("buffer_from_dlpack", &from_dlpack<>, nb::arg().noconvert());
   m.def("program", &program);
   m.def("inspect", &inspect);
 }

@@ -62,13 +62,17 @@ def to_native(arrays: Mapping[str, Any], expected: Mapping[str, str], *,
 def _one(name: str, given: Any, expected: str | None, widen: bool) -> NamedElements:
     if hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray):
         dtype, elements = _shared(name, given)
-        if not (widen and expected and dtype != expected):
+        if not expected or dtype == expected or dtype in _BITS:
             return name, dtype, elements
-        given = elements.view(_NUMPY_NAMES[dtype]) if dtype not in _BITS else elements
+        given = elements.view(_NUMPY_NAMES[dtype])
     array = np.asarray(given, order="C")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if widen and expected and _widens(array.dtype, expected):
+    if expected and _widens(array.dtype, expected):
+        if not widen:
+            raise Error(f"input '{name}': got {array.dtype}; the engine takes "
+                        f"{numpy_name(expected)}; convert the array, or open the session with "
+                        "widen=True", "input")
         array = array.astype(numpy_name(expected))
     dtype = _type_of(f"input '{name}'", array, expected)
     return name, dtype, array.view(f"u{array.dtype.itemsize}")
@@ -130,11 +134,15 @@ def _type_of(what: str, array: Array, expected: str | None) -> str:
 
 
 def native_buffers(out: Mapping[str, Any], expected: Mapping[str, str]) -> list[NamedElements]:
-    """Arrays that outputs are written to: NumPy's, dense, in the machine's byte order, writable."""
+    """Arrays that outputs are written to: NumPy's, or tensors of the host by DLPack; dense,
+    writable, in the machine's byte order."""
     buffers = []
     for name, array in out.items():
+        if hasattr(array, "__dlpack__") and not isinstance(array, np.ndarray):
+            buffers.append((name, *_shared_buffer(name, array)))
+            continue
         if not isinstance(array, np.ndarray):
-            raise Error(f"out: output '{name}': expected a NumPy array, got "
+            raise Error(f"out: output '{name}': expected a NumPy array or a tensor, got "
                         f"{type(array).__name__}", "input")
         if not (array.flags.c_contiguous and array.flags.writeable and array.dtype.isnative):
             raise Error(f"out: output '{name}': expected a dense, writable array in the machine's "
@@ -142,6 +150,19 @@ def native_buffers(out: Mapping[str, Any], expected: Mapping[str, str]) -> list[
         dtype = _type_of(f"out: output '{name}'", array, expected.get(name))
         buffers.append((name, dtype, array.view(f"u{array.dtype.itemsize}")))
     return buffers
+
+
+def _shared_buffer(name: str, given: Any) -> tuple[str, Array]:
+    """Vernier's type and the elements, which can be written, of a tensor of the host."""
+    device = int(given.__dlpack_device__()[0])
+    if device != _HOST:
+        raise Error(f"out: output '{name}': the array is in the memory of another device (DLPack "
+                    f"device {device}); the engine runs on the CPU", "input")
+    try:
+        return _native.buffer_from_dlpack(given)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise Error(f"out: output '{name}': expected a dense tensor that can be written and needs "
+                    f"no gradient, got {type(given).__name__}", "input") from error
 
 
 def from_native(arrays: list[NamedElements]) -> dict[str, Array]:

@@ -99,7 +99,7 @@ precision::Policy policy_of(const CompileOptions& options) {
     if (!mode) {
       throw Error(ErrorCode::kInput,
                   "mode: got '" + options.mode +
-                      "', expected model, fp32, tf32, fp16, bf16, int8, w8 or w4");
+                      "', expected model, fp32, tf32, fp16, bf16, int8, fp8, w8 or w4");
     }
     policy.mode = *mode;
   }

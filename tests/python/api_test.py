@@ -100,13 +100,23 @@ def test_arrays_are_shared_by_dlpack(session, doubling_model, tmp_path):
     assert "memory of another device" in message_of(session.run, on_a_gpu)
     wrong = inputs | {"input_ids": Shared(inputs["input_ids"].astype(np.complex64))}
     assert "input_ids" in message_of(session.run, wrong)
+    buffer, locked = np.zeros_like(expected), np.zeros_like(expected)
+    locked.flags.writeable = False
+    answers = session.run(inputs, out={"output": Shared(buffer)})
+    assert isinstance(answers["output"], Shared) and np.array_equal(buffer, expected)
+    assert "dense tensor that can be written" in message_of(
+        lambda: session.run(inputs, out={"output": Shared(locked)}))
+    assert "memory of another device" in message_of(
+        lambda: session.run(inputs, out={"output": Shared(buffer, device=(2, 0))}))
 
 
 def test_integers_are_widened_on_request_and_only_without_loss(session):
     inputs = stored_case(0)[0]
     expected = session.run(inputs)["output"]
     narrow = {name: array.astype(np.int32) for name, array in inputs.items()}
-    assert "got i32" in message_of(session.run, narrow)
+    for arrays in (narrow, {name: Shared(array) for name, array in narrow.items()}):
+        assert "got int32; the engine takes int64; convert the array, or open the session with "\
+            "widen=True" in message_of(session.run, arrays)
     wide = vernier.Session(session.engine, widen=True)
     assert np.array_equal(wide.run(narrow)["output"], expected)
     assert np.array_equal(wide.run({n: Shared(a) for n, a in narrow.items()})["output"], expected)
