@@ -32,7 +32,8 @@ def from_torch(module: Any, example_inputs: Mapping[str, Any] | Sequence[Any], e
                    shapes={"batch": (1, 32), "seq": (1, 512)})
 
     example_inputs  tensors by the name of forward()'s arguments, or in their order.
-    dynamic_shapes  by input, the axes that vary and their names; None: no size varies.
+    dynamic_shapes  by input, the axes that vary and their names; None: no size varies. A
+                    torch.export.Dim that has a largest size gives `shapes` its range.
     output_names    of the outputs; None: those that the exporter gives.
     onnx            where the ONNX file is kept, which verify() needs; None: nowhere.
     options         those of build().
@@ -60,7 +61,7 @@ def from_torch(module: Any, example_inputs: Mapping[str, Any] | Sequence[Any], e
         with tempfile.TemporaryDirectory(prefix="vernier-") as folder, torch.no_grad():
             path = os.path.join(folder, "model.onnx") if onnx is None else os.fspath(onnx)
             _export(torch, module, arguments, keywords, path, names, output_names, dynamic_shapes)
-            report = build(path, engine, **options)
+            report = build(path, engine, **({"shapes": _ranges_of(dynamic_shapes)} | options))
             expected = _arrays_of(torch, module(*arguments, **keywords))
         given = list(keywords.values()) if named else list(arguments)
         report["torch_difference"] = _differences(engine, names, given, expected)
@@ -90,6 +91,20 @@ def _export(torch: Any, module: Any, arguments: tuple[Any, ...], keywords: dict[
                               external_data=True)
         except Exception as error:  # of many kinds, all PyTorch's
             raise Error(f"PyTorch could not export the module to ONNX: {error}", "input") from error
+
+
+def _ranges_of(shapes: Any) -> dict[str, tuple[int, int]]:
+    """Least and most of each torch.export.Dim that has both, by its name."""
+    if isinstance(shapes, Mapping):
+        shapes = list(shapes.values())
+    if isinstance(shapes, (list, tuple)):
+        return {name: both for part in shapes for name, both in _ranges_of(part).items()}
+    name, least, most = (getattr(shapes, of, None) for of in ("__name__", "min", "max"))
+    if not isinstance(name, str) or not name.isidentifier():  # 2*batch is no size of its own
+        return {}
+    if not isinstance(least, int) or not isinstance(most, int) or most >= 1 << 31:
+        return {}
+    return {name: (max(least, 1), most)}
 
 
 def _arrays_of(torch: Any, answer: Any) -> list[Array]:

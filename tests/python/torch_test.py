@@ -55,6 +55,15 @@ def test_a_module_becomes_an_engine(mode, tmp_path):
     assert vernier.verify(tmp_path / "m.vn", onnx, quick=True).passed
 
 
+def test_dimensions_of_pytorch_give_the_ranges(tmp_path):
+    axes = {0: torch.export.Dim("batch", max=8), 1: torch.export.Dim("seq", min=2, max=16)}
+    given = {"ids": axes, "mask": axes}
+    for options, seq in (({}, (2, 16)), ({"shapes": {"batch": (1, 8), "seq": (4, 8)}}, (4, 8))):
+        vernier.from_torch(Pooled(), {"ids": IDS, "mask": MASK}, tmp_path / "m.vn",
+                           dynamic_shapes=given, **options)
+        assert vernier.Engine(tmp_path / "m.vn").inputs[0].ranges == ((1, 8), seq)
+
+
 def test_what_is_no_module_is_an_error(tmp_path):
     with pytest.raises(vernier.Error, match="expected a torch.nn.Module, got a function"):
         vernier.from_torch(lambda x: x, [IDS], tmp_path / "m.vn")
