@@ -1,5 +1,7 @@
-// Prints docs/operators.md from ops.def and the CPU's kernel list. A test compares the committed
-// file with this output. Run: build/release/operators_doc > docs/operators.md
+// Prints docs/operators.md from ops.def, the CPU's kernel list and the table of ONNX operators. A
+// test compares the committed file with this output. Run: build/release/operators_doc >
+// docs/operators.md
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
@@ -7,6 +9,8 @@
 
 #include "backend/cpu/cpu.h"
 #include "core/op_kind.h"
+#include "onnx/translations.h"
+#include "onnx/unsupported.h"
 
 namespace {
 
@@ -47,6 +51,54 @@ std::string kind_of(OpKind op) {
   return (flags(op) & vernier::kComposite) != 0 ? "composite" : "ONNX";
 }
 
+/// Lines of at most 100 columns.
+void print_filled(const std::string& text) {
+  std::string line;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!line.empty() && line.size() + 1 + word.size() > 100) {
+      std::puts(line.c_str());
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
+  std::puts(line.c_str());
+}
+
+/// The ONNX operators that the importer translates, a paragraph for each domain.
+void print_translations() {
+  std::string_view domain = "none yet";
+  std::string names;
+  const auto print_domain = [&] {
+    if (names.empty()) return;
+    std::puts("");
+    print_filled((domain.empty() ? std::string("ai.onnx") : std::string(domain)) + ": " + names +
+                 ".");
+  };
+  for (const vernier::onnx::Translation* row : vernier::onnx::all_translations()) {
+    if (row->domain != domain) {
+      print_domain();
+      domain = row->domain;
+      names.clear();
+    }
+    names += (names.empty() ? "" : ", ") + std::string(row->op_type);
+  }
+  print_domain();
+}
+
+void print_refusals() {
+  std::puts("\n| left out | because |\n|---|---|");
+  for (const vernier::onnx::Refusal& row : vernier::onnx::known_refusals()) {
+    const std::string domain = row.domain.empty() ? "" : std::string(row.domain) + ".";
+    std::printf("| %s%s | %s |\n", domain.c_str(),
+                row.op_type.empty() ? "*" : std::string(row.op_type).c_str(),
+                std::string(row.why).c_str());
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -69,5 +121,19 @@ int main() {
                 kernels.c_str());
   }
   std::printf("\n%zu operators, %zu with a fast CPU kernel.\n", kRows.size(), fast);
+  std::puts(
+      "\n## Operators of ONNX\n\n"
+      "These are read, from the opset that introduced them to 28. Some become one operator of the "
+      "table\nabove, others several. If, too, is read: what it decides when the engine is built is "
+      "left out, else\nboth branches are computed.");
+  print_translations();
+  std::puts(
+      "\n## Left out\n\n"
+      "A model with such a node is refused, with its name and the reason. So are a Loop whose "
+      "number of\nsteps depends on data (one that ends early by its condition is read, with at "
+      "most "
+      "64 steps), a\nreduction whose axes depend on data, an If whose branches differ in shape, "
+      "and Dropout in training\nmode.");
+  print_refusals();
   return 0;
 }

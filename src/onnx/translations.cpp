@@ -10,8 +10,10 @@ namespace {
 
 using Key = std::pair<std::string_view, std::string_view>;
 
-std::map<Key, const Translation*> make_index() {
-  std::map<Key, const Translation*> index;
+using Index = std::map<Key, const Translation*>;
+
+Index make_index() {
+  Index index;
   for (const auto group :
        {elementwise_translations(), reduction_translations(), matrix_translations(),
         normalization_translations(), attention_translations(), recurrent_translations(),
@@ -27,12 +29,22 @@ std::map<Key, const Translation*> make_index() {
   return index;
 }
 
+const Index& translation_index() {
+  static const Index kIndex = make_index();
+  return kIndex;
+}
+
 }  // namespace
 
 const Translation* find_translation(std::string_view domain, std::string_view op_type) {
-  static const std::map<Key, const Translation*> kIndex = make_index();
-  const auto found = kIndex.find({domain, op_type});
-  return found == kIndex.end() ? nullptr : found->second;
+  const auto found = translation_index().find({domain, op_type});
+  return found == translation_index().end() ? nullptr : found->second;
+}
+
+std::vector<const Translation*> all_translations() {
+  std::vector<const Translation*> rows;
+  for (const auto& [key, row] : translation_index()) rows.push_back(row);
+  return rows;
 }
 
 }  // namespace vernier::onnx

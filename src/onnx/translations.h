@@ -3,6 +3,7 @@
 #pragma once
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "onnx/node_context.h"
 
@@ -35,6 +36,9 @@ std::span<const Translation> microsoft_quantization_translations();
 
 /// The row of an operator, or null. `domain` is canonical ("" for ai.onnx).
 const Translation* find_translation(std::string_view domain, std::string_view op_type);
+
+/// All rows, by domain and then operator.
+std::vector<const Translation*> all_translations();
 
 /// For rows whose inputs, outputs and meaning are those of the graph's operator, without
 /// attributes.

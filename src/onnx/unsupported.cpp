@@ -14,19 +14,42 @@ namespace {
 
 using Nodes = google::protobuf::RepeatedPtrField<proto::NodeProto>;
 
-// Operators of ai.onnx that are known, and why they are not translated.
-struct Refusal {
-  std::string_view op_type, why;
-};
 constexpr std::string_view kRandom = "it draws random numbers; an engine has one answer";
+constexpr std::string_view kStrings = "it works on strings; do so before the engine runs";
+constexpr std::string_view kSequences = "it works on a sequence of tensors; an engine has tensors";
+constexpr std::string_view kTraining = "it is a step of training; an engine only gives answers";
 constexpr std::array kRefusals{
-    Refusal{"Bernoulli", kRandom},     Refusal{"Multinomial", kRandom},
-    Refusal{"RandomNormal", kRandom},  Refusal{"RandomNormalLike", kRandom},
-    Refusal{"RandomUniform", kRandom}, Refusal{"RandomUniformLike", kRandom},
+    Refusal{"", "Bernoulli", kRandom},
+    Refusal{"", "Multinomial", kRandom},
+    Refusal{"", "RandomNormal", kRandom},
+    Refusal{"", "RandomNormalLike", kRandom},
+    Refusal{"", "RandomUniform", kRandom},
+    Refusal{"", "RandomUniformLike", kRandom},
+    Refusal{"", "RegexFullMatch", kStrings},
+    Refusal{"", "StringConcat", kStrings},
+    Refusal{"", "StringNormalizer", kStrings},
+    Refusal{"", "StringSplit", kStrings},
+    Refusal{"", "TfIdfVectorizer", "it counts runs of words; do so before the engine runs"},
+    Refusal{"", "ImageDecoder", "it decodes a file; do so before the engine runs"},
+    Refusal{"", "ConcatFromSequence", kSequences},
+    Refusal{"", "SequenceAt", kSequences},
+    Refusal{"", "SequenceConstruct", kSequences},
+    Refusal{"", "SequenceEmpty", kSequences},
+    Refusal{"", "SequenceErase", kSequences},
+    Refusal{"", "SequenceInsert", kSequences},
+    Refusal{"", "SequenceLength", kSequences},
+    Refusal{"", "SequenceMap", kSequences},
+    Refusal{"", "SplitToSequence", kSequences},
+    Refusal{"ai.onnx.ml", "", "trees, tables and other models without tensors are left out"},
+    Refusal{"ai.onnx.preview.training", "", kTraining},
+    Refusal{"ai.onnx.training", "", kTraining},
 };
+
 std::string reason_of(std::string_view domain, std::string_view op_type) {
-  const auto found = std::ranges::find(kRefusals, op_type, &Refusal::op_type);
-  return std::string(domain.empty() && found != kRefusals.end() ? found->why : "");
+  const auto found = std::ranges::find_if(kRefusals, [&](const Refusal& refusal) {
+    return refusal.domain == domain && (refusal.op_type.empty() || refusal.op_type == op_type);
+  });
+  return found == kRefusals.end() ? "" : std::string(found->why);
 }
 
 class Scan {
@@ -90,6 +113,8 @@ class Scan {
 };
 
 }  // namespace
+
+std::span<const Refusal> known_refusals() { return kRefusals; }
 
 FunctionKey function_key(const proto::NodeProto& node) {
   return {std::string(canonical_domain(node.domain())), node.op_type(), node.overload()};

@@ -2,7 +2,9 @@
 // error message.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -16,9 +18,15 @@ using FunctionKey = std::tuple<std::string, std::string, std::string>;
 using Functions = std::map<FunctionKey, const proto::FunctionProto*>;
 FunctionKey function_key(const proto::NodeProto& node);
 
+/// An operator that is known and not translated; without an op_type: all of the domain.
+struct Refusal {
+  std::string_view domain, op_type, why;
+};
+std::span<const Refusal> known_refusals();
+
 class UnsupportedNodes {
  public:
-  /// Adds one node; an empty `why`: the operator is unknown.
+  /// Adds one node; an empty `why`: the operator is not known.
   void add(const std::string& domain, const ir::Origin& origin, const std::string& why);
   bool empty() const { return rows_.empty(); }
   /// Throws Error(kInput) listing every operator with its nodes, unless there is none.

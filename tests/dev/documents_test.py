@@ -45,17 +45,17 @@ READER = {
                         "--export-qdq quantized.onnx"],
 }
 
+STEP = "it is a step of .ci/run"
 # reason: commands. The names of tests are ctest's.
 NOT_RUN = {
     "it builds and runs the tests, this one among them": ["./dev test", "./dev test -R Softmax",
                                                           "./dev test --all", ".ci/run"],
-    "CI builds first, and cli.* runs `vernier demo tests/models/demo_reranker`": ["./dev demo"],
-    "it builds; CI does so before its tests": ["./dev build"],
-    "it installs a package; ctest python.package and python.portable do so": [
-        "./dev wheel && pip install build/wheel/vernier-*.whl", "./dev wheel",
+    STEP: ["./dev build", "./dev demo", "./dev gpu", "./dev wheel", "./dev wheel --cuda"],
+    "a step of .ci/run makes the wheel; ctest python.package and python.portable install it": [
+        "./dev wheel && pip install build/wheel/vernier-*.whl",
         "pip install build/wheel/vernier-*.whl"],
     "it needs other versions of Python": ["./dev wheel --python python3.10 --python python3.12"],
-    "it needs CUDA": ["./dev wheel --cuda", "./dev gpu", "./dev gpu --pack FILE"],
+    "it needs CUDA": ["./dev gpu --pack FILE"],
     "it needs a GPU": [
         "./dev gpu --all", "./dev gpu --programs FILE", "./dev bench --device cuda",
         "build/cuda/tests/test_backend_cuda --time Softmax",
@@ -313,6 +313,13 @@ class Documents:
         print(f"{where}: ran: {command}", flush=True)
 
 
+def check_steps(source):
+    steps = (source / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    for command in NOT_RUN[STEP]:
+        if f"step {command}" not in steps:
+            sys.exit(f"{command} is not a step of .ci/run, as NOT_RUN says")
+
+
 def check_the_check(program, source):
     """What must fail does: a new command, one that fails, an option or a fence like no other."""
     wrong = ["```\nvernier --version\n```\n", "```sh\n./dev polish\n```\n", "`./dev polish`",
@@ -343,6 +350,7 @@ def main():
     else:
         paths = [source / "README.md"]
         check_the_check(program, source)
+        check_steps(source)
     documents = Documents(program, source)
     for path in paths:
         if options.names and path.name not in options.names:
