@@ -133,7 +133,7 @@ class XlmrHead(Dense):
         self.out_proj = nn.Linear(hidden, 1)
 
     def forward(self, x):
-        return self.out_proj(torch.tanh(self.dense(x[:, 0])))
+        return self.out_proj(torch.tanh(self.dense(x)))
 
 
 def mean_of_kept(x, keep):
@@ -164,8 +164,10 @@ class Encoder(nn.Module):
         if keep is not None:
             mask = keep[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
         x = self.encoder(self.embeddings(ids, types), mask)
-        if self.head == "mean":
-            return mean_of_kept(x, keep)
+        return mean_of_kept(x, keep) if self.head == "mean" else self.logits(x[:, 0])
+
+    def logits(self, first):
+        """Of the first token of each row, [batch, hidden]."""
         if self.head == "xlmr":
-            return self.classifier(x)
-        return self.classifier(torch.tanh(self.pooler(x[:, 0])))
+            return self.classifier(first)
+        return self.classifier(torch.tanh(self.pooler(first)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""bench/peers: whose weights are whose (onnx_weights.py), cells, operations, errors, table and verdict
-of the comparison on a GPU (report_gpu.py). Needs no packages; `bench/peers/gpu.py --check` compares
-answers where PyTorch is installed.
+"""bench/peers: whose weights are whose (onnx_weights.py), cells, histograms of lengths, operations,
+errors, table and verdict of the comparison on a GPU (report_gpu.py). Needs no packages;
+`bench/peers/gpu.py --check` compares answers where PyTorch is installed.
 """
 import math
 import pathlib
@@ -9,7 +9,8 @@ import sys
 import unittest
 from types import SimpleNamespace
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "peers"))
+PEERS = pathlib.Path(__file__).resolve().parents[2] / "bench" / "peers"
+sys.path.insert(0, str(PEERS))
 import onnx_weights  # noqa: E402
 import report_gpu  # noqa: E402
 
@@ -96,6 +97,32 @@ class Report(unittest.TestCase):
         self.assertGreater(min(lengths), 0)
         self.assertEqual(lengths[:4], [422, 266, 150, 143])
 
+    def test_rows_of_unlike_lengths_are_mixed_and_onelong_has_a_dense_cell_of_as_many_tokens(self):
+        self.assertEqual(report_gpu.cell_lengths("40+3+17"), [40, 3, 17])
+        self.assertEqual(report_gpu.cell_lengths("onelong"), [512] + [8] * 63)
+        for cell, dense in report_gpu.DENSE.items():
+            self.assertEqual(sum(report_gpu.cell_lengths(cell)),
+                             sum(report_gpu.cell_lengths(dense)))
+            self.assertTrue(report_gpu.is_mixed(report_gpu.cell_lengths(cell)))
+            self.assertFalse(report_gpu.is_mixed(report_gpu.cell_lengths(dense)))
+        self.assertEqual(report_gpu.with_dense(["mixed", "onelong", "b1s8"]),
+                         ["mixed", "onelong", "b8s127", "b1s8"])
+
+    def test_lengths_are_drawn_from_a_histogram_and_stay_the_same(self):
+        squad = report_gpu.read_histogram((PEERS / "squad.txt").read_text(encoding="utf-8"))
+        mean = (sum((low + high) / 2 * share for low, high, share in squad)
+                / sum(share for *_, share in squad))
+        self.assertAlmostEqual(mean, 172.1, delta=0.05)  # as the file says
+        lengths = report_gpu.drawn_lengths(squad, 2048)
+        self.assertEqual(lengths, report_gpu.drawn_lengths(squad, 2048))
+        self.assertAlmostEqual(sum(lengths) / len(lengths), mean, delta=4)
+        self.assertTrue(36 <= min(lengths) and max(lengths) == 384)
+        self.assertEqual(report_gpu.drawn_lengths([(7, 7, 1)], 3), [7, 7, 7])
+        for text, why in (("1 2", "three numbers"), ("# nothing", "needs lines"),
+                          ("3 2 1", "needs lines"), ("1 2 0", "needs lines")):
+            with self.assertRaisesRegex(ValueError, why):
+                report_gpu.read_histogram(text)
+
     def test_operations_are_those_of_products_and_attention(self):
         sizes = {"layers": 24, "hidden": 1024, "ffn": 4096}
         self.assertEqual(report_gpu.flops(sizes, [128]),
@@ -114,7 +141,20 @@ class Report(unittest.TestCase):
         for part in ("2.00x", "18.3", "250.0", "500.0", "50 %"):
             self.assertIn(part, line)
         bare = report_gpu.row({"model": "base", "cell": "b1s128", "type": "bf16", "flops": 1})
-        self.assertEqual(bare.split()[3:], ["-"] * 10)
+        self.assertEqual(bare.split()[3:], ["-"] * 15)
+
+    def test_a_row_has_the_other_peers_and_the_best_of_all_beside_vernier(self):
+        others = {"unpadded": {"median_ms": 2.5}, "unpadded_compiled": {"median_ms": 2.25},
+                  "ort_packed": {"median_ms": 3.0}}
+        fields = report_gpu.row({**cell(name="mixed"), **others}).split()
+        self.assertEqual(fields[3:11], ["1.000", "4.000", "-", "2.500", "2.250", "-", "3.000",
+                                        "2.000"])
+        self.assertEqual(fields[12:14], ["2.00x", "1.12x"])
+
+    def test_dense_lines_compare_cells_of_as_many_tokens(self):
+        self.assertEqual(report_gpu.dense_lines([cell(name="onelong")]), [])
+        [line] = report_gpu.dense_lines([cell(3.0, "onelong"), cell(2.0, "b8s127")])
+        self.assertIn("onelong takes 1.50 of Vernier's time for b8s127", line)
 
     def test_engine_lines_tell_what_is_wrong(self):
         good = "\n".join(report_gpu.engine_lines(engine()))
@@ -123,6 +163,23 @@ class Report(unittest.TestCase):
         self.assertIn("PyTorch NO, Vernier yes", good)
         self.assertIn("WRONG", "\n".join(report_gpu.engine_lines(engine(rms=3e-3))))
         self.assertEqual(report_gpu.engine_lines({"model": "large", "type": "fp16"}), [])
+
+    def test_engine_lines_tell_what_peers_do_why_they_are_left_out_and_rows_per_second(self):
+        told = engine()
+        told["accuracy"]["unpadded"] = {"rms": 2e-3, "max_abs": 1, "rows_equal": True}
+        told["accuracy"]["ort"] = {"rms": 5e-3, "max_abs": 1, "rows_equal": False}
+        told["left_out"] = {"ort_packed": "no provider"}
+        told["offline"] = {"lengths": "squad", "rows": 4, "tokens": 10, "batch": 2,
+                           "rows_per_second": {"vernier": [5.0, 7.0, 6.0]}}
+        *_, unpadded, ort, left_out, offline = report_gpu.engine_lines(told)
+        self.assertNotIn("NO PEER", unpadded)
+        self.assertIn("NO PEER", ort)
+        self.assertEqual(left_out, "large fp16: ORT packed: not measured: no provider")
+        self.assertIn("squad, 4 rows of 2.5 tokens in batches of 2, rows per second: vernier 6",
+                      offline)
+        self.assertEqual(report_gpu.verdict(result(told)), 1)
+        del told["accuracy"]["ort"]
+        self.assertEqual(report_gpu.verdict(result(told)), 0)
 
     def test_the_verdict_is_of_answers_bits_bytes_and_failures_not_of_times(self):
         self.assertEqual(report_gpu.verdict(result(engine())), 0)
