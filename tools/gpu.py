@@ -49,7 +49,7 @@ SCENARIO_SHARDS = 12
 PLANT_PARTS = 6  # of the planted defects
 JOB_LIMIT_S = 900  # of one process
 REST_MS = 100
-PEERS_S = 180  # of one comparison: its last cell is begun before
+PEERS_S = 100  # of one comparison: its last cell is begun before
 # Parts of the names of the cases that the stage 'kernels' times (tests/backend/cuda/timed_*.cpp).
 TIMED = ("1024x4096 gelu", "x4096x1024 f16", "LinearAddLayerNorm 16384x384", "Attention 32x16x512x64",
          "Attention 128x12x128x64", "LayerNorm 16384x1024", "EmbedNorm 16384x768 f16", "Softmax 1024",

@@ -28,7 +28,7 @@ class Model:
 MODELS = {
     "minilm": Model("minilm-l6", ("b128s128", "mixed"), ("b128s128",), 0, True),
     "base": Model("bert-base", ("b128s128", "mixed", "b1s128"), ("b128s128", "b1s128"), 0, True),
-    "large": Model("bge-reranker-large", ("b32s512", "mixed", "b32s128", "onelong", "b1s128"),
+    "large": Model("bge-reranker-large", ("b32s512", "mixed", "b32s128", "b1s128"),
                    ("b32s128", "b1s128"), 1, False),
 }
 BUILT_FOR = {"batch": 128, "seq": 512}  # at least

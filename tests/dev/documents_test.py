@@ -50,12 +50,12 @@ STEP = "it is a step of .ci/run"
 NOT_RUN = {
     "it builds and runs the tests, this one among them": ["./dev test", "./dev test -R Softmax",
                                                           "./dev test --all", ".ci/run"],
-    STEP: ["./dev build", "./dev demo", "./dev gpu", "./dev wheel", "./dev wheel --cuda"],
+    STEP: ["./dev build", "./dev demo", "./dev gpu", "./dev wheel"],
     "a step of .ci/run makes the wheel; ctest python.package and python.portable install it": [
         "./dev wheel && pip install build/wheel/vernier-*.whl",
         "pip install build/wheel/vernier-*.whl"],
     "it needs other versions of Python": ["./dev wheel --python python3.10 --python python3.12"],
-    "it needs CUDA": ["./dev gpu --pack FILE"],
+    "it compiles all kernels for GPUs": ["./dev wheel --cuda", "./dev gpu --pack FILE"],
     "it needs a GPU": [
         "./dev gpu --all", "./dev gpu --programs FILE", "./dev bench --device cuda",
         "build/cuda/tests/test_backend_cuda --time Softmax",
