@@ -157,7 +157,18 @@ Support attention_operands(const Problem& problem) {
   }
   if (problem.has_input(kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
     return no("keep is not bool");
-  for (size_t i : {kBias, kKeep, kCosines, kSines}) {
+  for (size_t i : {kQueryPositions, kKeyPositions}) {
+    if (problem.has_input(i) && rank_of(problem.inputs[i]) != 4)
+      return no("scores by relative position must have four axes");
+  }
+  for (size_t i : {kQueryBuckets, kKeyBuckets}) {
+    if (!problem.has_input(i)) continue;
+    const DType type = problem.inputs[i].dtype;
+    if (type != DType::kI32 && type != DType::kI64) return no("buckets are not i32 or i64");
+  }
+  if (problem.has_input(kKeepQueries) && problem.inputs[kKeepQueries].dtype != DType::kBool)
+    return no("keep_queries is not bool");
+  for (size_t i : {kBias, kKeep, kCosines, kSines, kKeepQueries}) {
     if (problem.has_input(i) && rank_of(problem.inputs[i]) > 4)
       return no("a table has more than four axes");
   }

@@ -532,9 +532,32 @@ struct BatchNormAttrs {
 ///     `longest` keys, and each has just as many where all k have sequences · longest rows: then
 ///     the sequences are the rows of a dense batch
 ///   7 cos, 8 sin: rotary tables broadcastable to [B, S, 1, D]; applied to q and k before scaling
+///   10 query_positions [B, Sq, H, P], 11 key_positions [B, Sk, H, P'], float: what relative
+///     positions add to a score before it is scaled (DeBERTa's disentangled attention), for query i
+///     and key j query_positions[i, .., query_buckets[i − j + Sk]] and
+///     key_positions[j, .., key_buckets[i − j + Sk]]
+///   12 query_buckets, 13 key_buckets: integers [Sq + Sk], each with its positions; with places
+///     [sequences, longest] integers [2·longest], read at i − j + longest within a sequence
+///   14 keep_queries, bool, broadcastable to [B, H, Sq, 1]: where false, keep is false for all keys
 /// Output 0: [B, Sq, H, Dv].
 struct AttentionAttrs {
-  enum Input : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCosines, kSines, kPlaces };
+  enum Input : size_t {
+    kQ,
+    kK,
+    kV,
+    kBias,
+    kKeep,
+    kStartsQ,
+    kStartsK,
+    kCosines,
+    kSines,
+    kPlaces,
+    kQueryPositions,
+    kKeyPositions,
+    kQueryBuckets,
+    kKeyBuckets,
+    kKeepQueries
+  };
   double scale = 1;
   bool causal = false;                  ///< key j is seen by query i iff j <= i + (Sk − Sq)
   double fill = -__builtin_huge_val();  ///< score where keep is false or causal hides the key
@@ -547,6 +570,8 @@ struct AttentionAttrs {
   /// With places [sequences, longest]: bias is broadcastable to [1, H, longest, longest], and read
   /// at the places of query and key within their sequence.
   bool bias_in_sequence = false;
+  /// If keep hides all keys of a query, its probabilities are 0.
+  bool zero_hidden_rows = false;
   template <class V>
   void visit(V& v) {
     v("scale", scale);
@@ -556,6 +581,7 @@ struct AttentionAttrs {
     v("masks_add", masks_add);
     v("rotary_interleaved", rotary_interleaved);
     v("bias_in_sequence", bias_in_sequence);
+    v("zero_hidden_rows", zero_hidden_rows);
   }
 };
 /// EmbedNorm: y = LayerNorm(sum_t table_t[ids_t]) over the last axis. Inputs: ids_0, table_0, …,

@@ -66,10 +66,13 @@ Rules image_values(AttrView, size_t) {
   return {{.kind = Kind::kClass, .input = 2, .table = 0, .axis = 0}};
 }
 
-// cu_seqlens of q and k.
+// cu_seqlens of q and k, buckets of relative positions.
 Rules attention_values(AttrView, size_t) {
-  return {{.kind = Kind::kStarts, .input = 5, .table = 0, .axis = 1},
-          {.kind = Kind::kStarts, .input = 6, .table = 1, .axis = 1}};
+  using enum AttentionAttrs::Input;
+  return {{.kind = Kind::kStarts, .input = kStartsQ, .table = kQ, .axis = 1},
+          {.kind = Kind::kStarts, .input = kStartsK, .table = kK, .axis = 1},
+          {.kind = Kind::kClass, .input = kQueryBuckets, .table = kQueryPositions, .axis = 3},
+          {.kind = Kind::kClass, .input = kKeyBuckets, .table = kKeyPositions, .axis = 3}};
 }
 
 Rules divisor_values(AttrView, size_t) { return {{.kind = Kind::kNonZero, .input = 1}}; }

@@ -12,8 +12,9 @@
 namespace vernier::evaluate {
 namespace {
 
-constexpr int64_t kAttentionBias = 3, kAttentionKeep = 4;  // operands of Attention
-constexpr double kCutOff = 3;                              // deviations of a normal input
+// Operands of Attention.
+constexpr int64_t kAttentionBias = 3, kAttentionKeep = 4, kAttentionKeepQueries = 14;
+constexpr double kCutOff = 3;             // deviations of a normal input
 constexpr double kPixelScale = 1.0 / 64;  // a smaller factor on an input means pixels in 0..255
 
 // How a value depends on the input that the walk began at.
@@ -127,7 +128,8 @@ class Walk {
   }
 
   static bool is_mask_operand(const ir::Node& node, int64_t at) {
-    return (node.op == OpKind::kAttention && (at == kAttentionBias || at == kAttentionKeep)) ||
+    return (node.op == OpKind::kAttention &&
+            (at == kAttentionBias || at == kAttentionKeep || at == kAttentionKeepQueries)) ||
            (node.op == OpKind::kMaskedMean && at == 1);
   }
   static bool is_comparison(OpKind op) {

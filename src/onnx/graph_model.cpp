@@ -283,6 +283,42 @@ class GraphModel {
     return nodes_.make("LessOrEqual", {j, last});
   }
 
+  // list[i − j + Sk], [Sq, Sk].
+  std::string by_distance(const Node& node, Input list) {
+    const DType i64 = DType::kI64;
+    const Dim &queries = value(node, Input::kQ).shape[1], &keys = value(node, Input::kK).shape[1];
+    const auto range = [&](const Dim& end) {
+      return nodes_.make("Range",
+                         {nodes_.number(i64, 0), nodes_.make("Squeeze", {nodes_.size(end)}),
+                          nodes_.number(i64, 1)});
+    };
+    const std::string i = nodes_.make("Unsqueeze", {range(queries), nodes_.integers({1})});
+    const std::string distance = nodes_.make("Sub", {i, range(keys)});
+    const std::string at = nodes_.make("Add", {distance, nodes_.size(keys)});
+    return nodes_.make("Gather", {operand(node, list), at});
+  }
+
+  // Products [B, H, Sq, Sk] with what relative positions add to them.
+  std::string with_positions(const Node& node, const std::string& products, DType t) {
+    const auto gathered = [&](Input positions, const std::string& index, const std::string& like) {
+      const std::string wide = nodes_.make("Expand", {index, nodes_.make("Shape", {like})});
+      const std::string rows = transposed(operand_as(node, positions, t), {0, 2, 1, 3});
+      return nodes_.make("GatherElements", {rows, wide}, {{"axis", int64_t{3}}});
+    };
+    std::string sum = products;
+    if (node.has_input(Input::kQueryPositions)) {
+      const std::string index = by_distance(node, Input::kQueryBuckets);
+      sum = nodes_.make("Add", {sum, gathered(Input::kQueryPositions, index, products)});
+    }
+    if (node.has_input(Input::kKeyPositions)) {
+      const std::string index = transposed(by_distance(node, Input::kKeyBuckets), {1, 0});
+      const std::string by_key =
+          gathered(Input::kKeyPositions, index, transposed(products, {0, 1, 3, 2}));
+      sum = nodes_.make("Add", {sum, transposed(by_key, {0, 1, 3, 2})});
+    }
+    return sum;
+  }
+
   void write_attention(const Node& node) {
     const auto attrs = node.attrs_as<AttentionAttrs>();
     const SymShape &q_shape = value(node, Input::kQ).shape, &k_shape = value(node, Input::kK).shape;
@@ -291,6 +327,10 @@ class GraphModel {
       throw Error(ErrorCode::kInput, "attention '" + node.name +
                                          "' takes sequences by offsets, or a number of heads that "
                                          "depends on the inputs, which is not written");
+    if (attrs.zero_hidden_rows && attrs.fill != -INFINITY)
+      throw Error(ErrorCode::kInput, "attention '" + node.name +
+                                         "' has hidden rows of 0 with a finite fill, which is "
+                                         "not written");
     const DType t = type(node);
     const int64_t query_heads = *heads_of(q_shape);
     std::string q = operand_as(node, Input::kQ, t), k = operand_as(node, Input::kK, t);
@@ -302,11 +342,14 @@ class GraphModel {
     std::string scores = nodes_.make(
         "MatMul",
         {transposed(q, {0, 2, 1, 3}), heads(node, k, Input::kK, query_heads, {0, 2, 3, 1})});
+    scores = with_positions(node, scores, t);
     if (attrs.scale != 1) scores = nodes_.make("Mul", {scores, nodes_.number(t, attrs.scale)});
     const std::string bias = operand_as(node, Input::kBias, t);
     if (!bias.empty()) scores = nodes_.make("Add", {scores, bias});
     std::vector<std::string> masks;
-    if (node.has_input(Input::kKeep)) masks.push_back(operand(node, Input::kKeep));
+    for (const Input keep : {Input::kKeep, Input::kKeepQueries})
+      if (node.has_input(keep)) masks.push_back(operand(node, keep));
+    const std::vector<std::string> keeps = masks;
     if (attrs.causal) masks.push_back(causal_keep(node));
     std::string added = bias;  // what masks add to scores
     for (const std::string& keep : masks) {
@@ -325,6 +368,11 @@ class GraphModel {
       const std::string most = nodes_.make("ReduceMax", {added, nodes_.integers({-1})});
       const std::string none = nodes_.make("Equal", {most, nodes_.number(t, -INFINITY)});
       probabilities = nodes_.make("Where", {none, nodes_.number(t, 0), probabilities});
+    }
+    // Beside a key that is seen, those hidden by -inf have the probability 0.
+    for (const std::string& keep : keeps) {
+      if (attrs.zero_hidden_rows)
+        probabilities = nodes_.make("Where", {keep, probabilities, nodes_.number(t, 0)});
     }
     if (attrs.zero_nan_rows)
       probabilities = nodes_.make(

@@ -17,6 +17,7 @@ namespace vernier::reference {
 namespace {
 
 enum Point : size_t { kQ, kK, kV, kScores, kProbs, kContext, kOut };
+using Input = AttentionAttrs::Input;
 constexpr int64_t kQueryBlock = 64;  // rows of scores in memory at once
 
 // A tensor broadcast to [batch, heads, queries, keys], read by position.
@@ -38,7 +39,7 @@ struct Problem {
   AttentionAttrs attrs;
   const EvalTensor &q, &k, &v;
   int64_t heads, kv_heads, head_dim, value_dim;
-  Broadcast4 bias, keep;
+  Broadcast4 bias, keep, keep_queries;
 
   const EvalTensor* optional(size_t n) const { return call.in.size() > n ? call.in[n] : nullptr; }
 };
@@ -56,7 +57,7 @@ Problem make_problem(const EvalCall& call) {
             v,          q.shape[2],
             k.shape[2], q.shape[3],
             v.shape[3], {},
-            {}};
+            {},         {}};
   const Shape scores{q.shape[0], p.heads, q.shape[1], k.shape[1]};
   if (p.attrs.bias_in_sequence) {
     const int64_t longest = p.optional(9)->shape[1];
@@ -65,7 +66,27 @@ Problem make_problem(const EvalCall& call) {
     p.bias = broadcast4(p.optional(3), scores);
   }
   p.keep = broadcast4(p.optional(4), scores);
+  p.keep_queries =
+      broadcast4(p.optional(Input::kKeepQueries), {q.shape[0], p.heads, q.shape[1], 1});
   return p;
+}
+
+// Do places within a sequence say where a bias or scores by relative position are read?
+bool reads_places(const Problem& p) {
+  return p.attrs.bias_in_sequence || p.optional(Input::kQueryBuckets) ||
+         p.optional(Input::kKeyBuckets);
+}
+
+// Each bucket is an element of its positions.
+void check_buckets(const EvalTensor* buckets, const EvalTensor* positions, const char* name) {
+  if (!buckets) return;
+  const int64_t size = positions->shape[3];
+  for (int64_t bucket : buckets->i) {
+    if (bucket >= 0 && bucket < size) continue;
+    throw Error(ErrorCode::kInput, std::string("Attention: ") + name + " has " +
+                                       std::to_string(bucket) + ", allowed is 0 to " +
+                                       std::to_string(size - 1));
+  }
 }
 
 // Checks one table of sequence starts: n+1 ascending numbers from 0 to at most `rows`.
@@ -78,7 +99,7 @@ void check_starts(const EvalTensor& starts, int64_t rows, const char* name) {
                                      " must ascend from 0 to at most " + std::to_string(rows));
 }
 
-// A bias by places within a sequence has no more places than the longest may have.
+// What is read by places within a sequence has no more places than the longest may have.
 void check_longest(const Problem& p, const Sequence& s) {
   const int64_t longest = p.optional(9)->shape[1],
                 most = std::max(s.q_end - s.q_begin, s.k_end - s.k_begin);
@@ -106,7 +127,7 @@ std::vector<Sequence> sequences_of(const Problem& p) {
   for (size_t n = 0; n + 1 < starts_q->i.size(); ++n) {
     sequences.push_back(
         {0, starts_q->i[n], starts_q->i[n + 1], starts_k->i[n], starts_k->i[n + 1]});
-    if (p.attrs.bias_in_sequence) check_longest(p, sequences.back());
+    if (reads_places(p)) check_longest(p, sequences.back());
   }
   return sequences;
 }
@@ -169,13 +190,36 @@ bool hides_all(const double* bias, int64_t bias_step, int64_t keys, const IsMask
   return true;
 }
 
+// Adds what relative positions say of one row of raw dot products.
+void add_positions(const Problem& p, const Sequence& s, int64_t head, int64_t query,
+                   std::span<double> row) {
+  const EvalTensor *by_query = p.optional(Input::kQueryPositions),
+                   *by_key = p.optional(Input::kKeyPositions), *places = p.optional(Input::kPlaces);
+  if (!by_query && !by_key) return;
+  const int64_t zero = places ? places->shape[1] : p.k.shape[1];  // the bucket of i − j = 0
+  const auto element = [&](const EvalTensor& positions, int64_t token, int64_t bucket) {
+    const int64_t at = ((s.batch * positions.shape[1] + token) * p.heads + head);
+    return positions.f[static_cast<size_t>(at * positions.shape[3] + bucket)];
+  };
+  const auto keys = static_cast<int64_t>(row.size());
+  for (int64_t j = 0; j < keys; ++j) {
+    const auto at = static_cast<size_t>(query - s.q_begin - j + zero);
+    double added = 0;
+    if (by_query) added += element(*by_query, query, p.optional(Input::kQueryBuckets)->i[at]);
+    if (by_key) added += element(*by_key, s.k_begin + j, p.optional(Input::kKeyBuckets)->i[at]);
+    row[j] += added;
+  }
+  round_inner_each(p.call.rounding, row);
+}
+
 // Scales, biases, rounds and masks one row of raw dot products. True if the masks add and hide
-// every key.
+// every key, or if keep does and its rows are 0.
 bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t query,
                    std::span<double> row) {
   const auto keys = static_cast<int64_t>(row.size());
   const int64_t last_seen = (query - s.q_begin) + (s.k_end - s.k_begin) - (s.q_end - s.q_begin);
   const double scale = p.attrs.scale;
+  add_positions(p, s, head, query, row);
   for (double& score : row) score *= scale;
   round_inner_each(p.call.rounding, row);
   const double* bias = p.bias.tensor ? p.bias.tensor->f.data() : nullptr;
@@ -190,16 +234,23 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   const int64_t* keep = p.keep.tensor ? p.keep.tensor->i.data() : nullptr;
   const int64_t keep_step = keep ? p.keep.strides[3] : 0;
   if (keep) keep += p.keep.at(s.batch, head, query, s.k_begin);
-  const auto is_masked = [&](int64_t j) {
-    return (p.attrs.causal && j > last_seen) || (keep && keep[j * keep_step] == 0);
+  const Broadcast4& queries = p.keep_queries;
+  const bool keeps_query =
+      !queries.tensor || queries.tensor->i[queries.at(s.batch, head, query, 0)] != 0;
+  const auto keep_hides = [&](int64_t j) {
+    return !keeps_query || (keep && keep[j * keep_step] == 0);
   };
-  if (p.attrs.causal || p.keep.tensor) {
+  const auto is_masked = [&](int64_t j) {
+    return (p.attrs.causal && j > last_seen) || keep_hides(j);
+  };
+  if (p.attrs.causal || p.keep.tensor || !keeps_query) {
     for (int64_t j = 0; j < keys; ++j) {
       if (!is_masked(j)) continue;
       double& score = row[j];
       score = p.attrs.masks_add ? score - HUGE_VAL : p.attrs.fill;
     }
   }
+  if (p.attrs.zero_hidden_rows && hides_all(nullptr, 0, keys, keep_hides)) return true;
   return p.attrs.masks_add && hides_all(bias, bias_step, keys, is_masked);
 }
 
@@ -313,6 +364,10 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
 
 void eval_attention(const EvalCall& call) {
   const Problem whole = make_problem(call);
+  check_buckets(whole.optional(Input::kQueryBuckets), whole.optional(Input::kQueryPositions),
+                "query_buckets");
+  check_buckets(whole.optional(Input::kKeyBuckets), whole.optional(Input::kKeyPositions),
+                "key_buckets");
   const std::vector<Sequence> sequences = sequences_of(whole);
   const auto heads = static_cast<int64_t>(sequences.size()) * whole.heads;
   in_rounded_parts(call, heads, 1, [&](const EvalCall& part, int64_t begin, int64_t end) {

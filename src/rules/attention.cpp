@@ -45,6 +45,45 @@ void check_places(InferContext& context) {
   context.require_equal(context.shape(9)[0] + Dim(1), context.shape(5)[0]);
 }
 
+// Scores by relative position, and the buckets that they are read at.
+void check_positions(InferContext& context) {
+  using enum AttentionAttrs::Input;
+  const SymShape q = context.shape(kQ), k = context.shape(kK);
+  struct Term {
+    size_t positions, buckets;
+    const SymShape& rows;  // of q or k
+  };
+  for (const Term& term :
+       {Term{kQueryPositions, kQueryBuckets, q}, {kKeyPositions, kKeyBuckets, k}}) {
+    if (context.has_input(term.positions) != context.has_input(term.buckets))
+      context.fail("positions and their buckets must both be given or both be absent");
+    if (!context.has_input(term.positions)) continue;
+    if (context.attrs<AttentionAttrs>().masks_add)
+      context.fail("scores by relative position need masks that replace scores");
+    if (context.has_input(kStartsQ) && !context.has_input(kPlaces))
+      context.fail("the positions of sequences need input 9, the places of sequences");
+    require_float(context, term.positions);
+    require_rank(context, term.positions, 4);
+    const SymShape positions = context.shape(term.positions);
+    context.unify(positions[0], term.rows[0]);
+    context.unify(positions[1], term.rows[1]);
+    context.unify(positions[2], q[2]);
+    require_signed_index(context, term.buckets);
+    require_rank(context, term.buckets, 1);
+    const Dim count = context.has_input(kPlaces) ? context.shape(kPlaces)[1] * Dim(2) : q[1] + k[1];
+    context.require_equal(context.shape(term.buckets)[0], count);
+  }
+}
+
+void check_keep_queries(InferContext& context) {
+  using enum AttentionAttrs::Input;
+  if (!context.has_input(kKeepQueries)) return;
+  if (context.dtype(kKeepQueries) != DType::kBool)
+    context.fail("the mask of queries in input 14 must be bool");
+  const SymShape q = context.shape(kQ);
+  require_fits(context, kKeepQueries, SymShape{q[0], q[2], q[1], Dim(1)});
+}
+
 // Tables [.., S, 1, D or D/2] that fit both q and k.
 void check_rotary(InferContext& context) {
   if (context.has_input(7) != context.has_input(8))
@@ -94,6 +133,8 @@ void infer_attention(InferContext& context) {
   check_cu_seqlens(context, q[0]);
   check_places(context);
   check_rotary(context);
+  check_positions(context);
+  check_keep_queries(context);
   context.set_output(0, context.dtype(0), {q[0], q[1], q[2], v[3]});
 }
 

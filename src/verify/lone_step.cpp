@@ -43,8 +43,10 @@ class Builder {
  private:
   // All tokens as one sequence: nobody would know where others begin.
   static void without_sequences(plan::Step& step) {
+    using enum AttentionAttrs::Input;
+    if (step.inputs.size() <= kStartsQ || step.inputs[kStartsQ] == kNone) return;
     for (const size_t input :
-         {AttentionAttrs::kStartsQ, AttentionAttrs::kStartsK, AttentionAttrs::kPlaces})
+         {kStartsQ, kStartsK, kPlaces, kQueryPositions, kKeyPositions, kQueryBuckets, kKeyBuckets})
       if (input < step.inputs.size()) step.inputs[input] = kNone;
   }
   // Sizes as numbers; those that nobody knows make the step unfit.

@@ -79,7 +79,8 @@ void check_special_values(const KernelDef& kernel, const OpCase& c, std::span<co
       if (large && at != middle) continue;
       for (float value : large || (half && at != middle) ? values.first(1) : values) {
         OpCase poisoned = c;
-        const bool in_scores = c.op == OpKind::kAttention && i < 2;  // q, k
+        // q, k, scores by relative position
+        const bool in_scores = c.op == OpKind::kAttention && (i < 2 || i == 10 || i == 11);
         if (in_scores && std::isfinite(value))
           poisoned.ulps += device_under_test().attention_slack(value);
         poisoned.inputs[i].value = with_element(original, at, value);

@@ -486,6 +486,13 @@ std::vector<Seed> attention_seeds() {
   const auto starts = vernier::test::i32({3}, {0, 2, 6});
   const auto none = vernier::test::none();
   const auto table = ramp({1, 6, 1, 2}, 0.1, 0.1);
+  const auto of_queries = ramp({2, 3, 2, 3}, 0, 0.1), of_keys = ramp({2, 5, 2, 2}, 1, -0.1),
+             of_tokens = ramp({1, 6, 2, 3}, 0, 0.1);
+  const auto by_query = vernier::test::i64({8}, {0, 1, 2, 0, 1, 2, 0, 1}),
+             by_key = vernier::test::i64({8}, {1, 0, 1, 0, 1, 0, 1, 0}),
+             by_token = vernier::test::i32({12}, {0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2});
+  const auto keep_queries = vernier::test::boolean({3, 1}, {1, 0, 1});
+  const auto places = vernier::test::i32({2, 6}, {0, 1, 1, 1, 1, 1, 2, 3, 4, 5, 2, 2});
   const OpKind op = OpKind::kAttention;
   return {
       {.name = "plain", .op = op, .attrs = "{scale=0.5}", .in = {q, k, v}, .out = {out}},
@@ -497,6 +504,17 @@ std::vector<Seed> attention_seeds() {
       {.name = "lengths",
        .op = op,
        .in = {packed, packed, packed, none, none, starts, starts},
+       .out = {packed}},
+      {.name = "positions",
+       .op = op,
+       .attrs = "{zero_hidden_rows=1}",
+       .in = {q, k, v, none, keep, none, none, none, none, none, of_queries, of_keys, by_query,
+              by_key, keep_queries},
+       .out = {out}},
+      {.name = "positions of sequences",
+       .op = op,
+       .in = {packed, packed, packed, none, none, starts, starts, none, none, places, of_tokens,
+              none, by_token},
        .out = {packed}},
       {.name = "rotary",
        .op = op,

@@ -323,6 +323,96 @@ TEST(Attention, ABiasInSequenceIsReadAtThePlacesWithinIt) {
       << "a sequence has more rows than places, or the bias more than those";
 }
 
+// ---- scores by relative position
+
+EvalTensor buckets(const std::vector<int64_t>& values) {
+  return integers(DType::kI64, {static_cast<int64_t>(values.size())}, values);
+}
+
+TEST(Attention, ScoresByRelativePositionAreAScaledBias) {
+  constexpr int64_t kQueries = 3, kKeys = 5, kScale = 2;
+  const EvalTensor q = random_tensor({2, kQueries, 2, 4}, 1),
+                   k = random_tensor({2, kKeys, 2, 4}, 2),
+                   of_query = random_tensor({2, kQueries, 2, 3}, 3),
+                   of_key = random_tensor({2, kKeys, 2, 4}, 4);
+  const std::vector<int64_t> by_query{0, 1, 2, 2, 1, 0, 0, 2}, by_key{3, 0, 2, 1, 1, 0, 3, 2};
+  EvalTensor bias(DType::kF64, {2, 2, kQueries, kKeys});
+  for (int64_t at = 0; at < bias.elems(); ++at) {
+    const int64_t j = at % kKeys, i = at / kKeys % kQueries, head = at / kKeys / kQueries % 2,
+                  batch = at / kKeys / kQueries / 2;
+    const auto distance = static_cast<size_t>(i - j + kKeys);
+    const int64_t query_row = (batch * kQueries + i) * 2 + head,
+                  key_row = (batch * kKeys + j) * 2 + head;
+    bias.f[static_cast<size_t>(at)] =
+        kScale * (of_query.f[static_cast<size_t>(query_row * 3 + by_query[distance])] +
+                  of_key.f[static_cast<size_t>(key_row * 4 + by_key[distance])]);
+  }
+  const EvalTensor none;
+  const EvalTensor got = eval_node(OpKind::kAttention, "{scale=2}",
+                                   {q, k, k, none, none, none, none, none, none, none, of_query,
+                                    of_key, buckets(by_query), buckets(by_key)});
+  expect_close(got, eval_node(OpKind::kAttention, "{scale=2}", {q, k, k, bias}));
+}
+
+TEST(Attention, RelativePositionsAreThoseWithinASequence) {
+  constexpr int64_t kLongest = 6;
+  const std::vector<int64_t> starts{0, 3, 3, 8};
+  const EvalTensor q = random_tensor({1, 8, 2, 4}, 1), k = random_tensor({1, 8, 2, 4}, 2),
+                   positions = random_tensor({1, 8, 2, 5}, 3), none;
+  const EvalTensor cu = integers(DType::kI32, {4}, starts);
+  const std::vector<int64_t> list{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1};
+  const auto packed_with = [&](int64_t longest) {
+    const EvalTensor places =
+        integers(DType::kI32, {3, longest}, std::vector<int64_t>(static_cast<size_t>(3 * longest)));
+    const EvalTensor own = buckets({list.begin(), list.begin() + 2 * longest});
+    return eval_node(
+        OpKind::kAttention, "",
+        {q, k, k, none, none, cu, cu, none, none, places, positions, positions, own, own});
+  };
+  const EvalTensor packed = packed_with(kLongest);
+  for (size_t n : {size_t{0}, size_t{2}}) {
+    const int64_t begin = starts[n], end = starts[n + 1], rows = end - begin;
+    const EvalTensor own =
+                         buckets({list.begin() + kLongest - rows, list.begin() + kLongest + rows}),
+                     at = rows_of(positions, begin, end), own_k = rows_of(k, begin, end);
+    const EvalTensor alone = eval_node(OpKind::kAttention, "",
+                                       {rows_of(q, begin, end), own_k, own_k, none, none, none,
+                                        none, none, none, none, at, at, own, own});
+    EXPECT_EQ(rows_of(packed, begin, end).f, alone.f) << "sequence " << n;
+  }
+  EXPECT_ANY_THROW(packed_with(4)) << "a sequence has more rows than places";
+}
+
+TEST(Attention, AMaskOfQueriesHidesAllTheirKeys) {
+  const EvalTensor x = random_tensor({2, 3, 1, 4}, 1), none;
+  const EvalTensor keys = integers(DType::kBool, {2, 1, 1, 3}, {1, 0, 1, 1, 1, 0}),
+                   queries = integers(DType::kBool, {2, 1, 3, 1}, {1, 1, 0, 0, 1, 1});
+  const EvalTensor pairs = eval_node(OpKind::kAnd, "", {keys, queries});
+  const auto with = [&](const char* attrs, const EvalTensor& keep, const EvalTensor& of_queries) {
+    return eval_node(
+        OpKind::kAttention, attrs,
+        {x, x, x, none, keep, none, none, none, none, none, none, none, none, none, of_queries});
+  };
+  for (const char* attrs : {"{fill=-10000}", "{masks_add=true}", "{zero_hidden_rows=true}",
+                            "{zero_hidden_rows=true, fill=-10000}"})
+    expect_close(with(attrs, keys, queries), with(attrs, pairs, none));
+  const EvalTensor zeroed = with("{zero_hidden_rows=true}", keys, queries);
+  for (size_t hidden : {size_t{2}, size_t{3}})
+    EXPECT_EQ(rows_of(zeroed, hidden, hidden + 1).f, std::vector<double>(4, 0.0));
+  EXPECT_TRUE(std::ranges::none_of(zeroed.f, [](double v) { return std::isnan(v); }));
+}
+
+TEST(Attention, ANaNScoreIsNoHiddenRow) {
+  EvalTensor q = random_tensor({1, 2, 1, 4}, 1);
+  q.f.front() = NAN;
+  const EvalTensor k = random_tensor({1, 3, 1, 4}, 2);
+  const EvalTensor keep = integers(DType::kBool, {1, 1, 1, 3}, {0, 1, 1});
+  const EvalTensor got =
+      eval_node(OpKind::kAttention, "{zero_hidden_rows=true}", {q, k, k, {}, keep});
+  EXPECT_TRUE(std::isnan(got.f.front()));
+  EXPECT_FALSE(std::isnan(got.f.back()));
+}
+
 TEST(Attention, NoKeysGiveZeros) {
   const EvalTensor got =
       eval_node(OpKind::kAttention, "",
@@ -377,7 +467,7 @@ TEST(Attention, WrongInputsAreNamed) {
     const auto count = static_cast<int64_t>(values.size());
     return integers(DType::kI32, {count}, std::move(values));
   };
-  const std::vector<BadCall> rows{
+  std::vector<BadCall> rows{
       {"input 0 has shape [4, 6], expected rank 4", {random_tensor({4, 6}, 1), x, x}},
       {"4 query heads are not a multiple of 3",
        {random_tensor({1, 4, 4, 6}, 1), random_tensor({1, 4, 3, 6}, 1),
@@ -394,6 +484,22 @@ TEST(Attention, WrongInputsAreNamed) {
       {"must have width 6 or half of it",
        {x, x, x, {}, {}, {}, {}, random_tensor({4, 1, 2}, 1), random_tensor({4, 1, 2}, 1)}},
   };
+  const EvalTensor none, of_positions = random_tensor({1, 4, 2, 3}, 1);
+  const auto with_positions = [&](const EvalTensor& positions, const EvalTensor& list) {
+    return std::vector<EvalTensor>{x,    x,    x,    none,      none, none, none,
+                                   none, none, none, positions, none, list};
+  };
+  const std::vector<int64_t> one_short(7, 0), beyond{0, 1, 2, 0, 1, 2, 3, 0};
+  for (BadCall& row : std::vector<BadCall>{
+           {"positions and their buckets must both be given", with_positions(of_positions, none)},
+           {"needs 7 == 8", with_positions(of_positions, buckets(one_short))},
+           {"3 at element 6 of input 12 is outside [0, 2]",
+            with_positions(of_positions, buckets(beyond))},
+           {"sizes 5 and 4 differ",
+            with_positions(random_tensor({1, 5, 2, 3}, 1), buckets(std::vector<int64_t>(8)))},
+           {"need masks that replace scores",
+            with_positions(of_positions, buckets(std::vector<int64_t>(8))), "{masks_add=true}"}})
+    rows.push_back(row);
   for (const BadCall& row : rows) {
     try {
       eval_node(OpKind::kAttention, row.attrs, row.in);

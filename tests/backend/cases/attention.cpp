@@ -44,6 +44,28 @@ const std::vector<AttentionVariant>& attention_variants() {
   return all;
 }
 
+namespace {
+void add_positions(Maker& make, const AttentionShape& s, const AttentionVariant& variant,
+                   OpCase& c) {
+  using enum AttentionAttrs::Input;
+  if (variant.query_buckets + variant.key_buckets == 0 && !variant.keep_queries) return;
+  c.inputs.resize(kKeepQueries + 1);
+  const auto term = [&](size_t positions, size_t buckets, int64_t rows, int64_t size) {
+    if (size == 0) return;
+    c.inputs[positions] = {.value = make.normal({s.batch, rows, s.heads, size}), .batch_axis = 0};
+    c.inputs[buckets] = {.value = make.integers(DType::kI64, {s.queries + s.keys}, 0, size - 1)};
+  };
+  term(kQueryPositions, kQueryBuckets, s.queries, variant.query_buckets);
+  term(kKeyPositions, kKeyBuckets, s.keys, variant.key_buckets);
+  if (variant.keep_queries) {
+    c.inputs[kKeepQueries] = {
+        .value = make.integers(DType::kBool, {s.batch, 1, s.queries, 1}, 0, 1),
+        .batch_axis = 0,
+        .special = false};
+  }
+}
+}  // namespace
+
 OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVariant& variant) {
   OpCase c{.op = OpKind::kAttention};
   c.name = variant.name;
@@ -70,6 +92,7 @@ OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVaria
     c.inputs.push_back({.value = make.normal({1, rows, 1, s.dim}), .special = false});
     c.inputs.push_back({.value = make.normal({1, rows, 1, s.dim}), .special = false});
   }
+  add_positions(make, s, variant, c);
   c.outputs = {{.shape = {s.batch, s.queries, s.heads, s.value_dim}}};
   // A score is a sum of D products; its rounding error, about sqrt(D)·eps·|q||k|·scale, is a
   // relative error of the probability, and the context is smaller than the values it averages.
@@ -177,6 +200,82 @@ const Cases kOverflow("AttentionOverflowingKey", [] {
 const Cases kPacked("AttentionPacked", [] {
   Maker make(4);
   return std::vector<OpCase>{packed_attention_case(make, {0, 5, 5, 45})};
+});
+
+// Scores by relative position, with every mask that replaces scores.
+const Cases kPositions("AttentionPositions", [] {
+  Maker make(118);
+  const double lowest = -3.4e38;
+  std::vector<OpCase> cases;
+  for (const AttentionVariant& variant : std::vector<AttentionVariant>{
+           {.name = "query positions", .query_buckets = 9},
+           {.name = "key positions", .key_buckets = 33},
+           {.name = "positions", .query_buckets = 17, .key_buckets = 17},
+           {.name = "positions and key mask",
+           .attrs = {.fill = lowest},
+           .keep = Table::kKeyRow,
+           .query_buckets = 5,
+           .key_buckets = 1},
+           {.name = "positions and both masks",
+           .attrs = {.fill = lowest},
+           .keep = Table::kKeyRow,
+           .query_buckets = 3,
+           .key_buckets = 17,
+           .keep_queries = true},
+           {.name = "positions and both masks, hidden rows 0",
+           .attrs = {.zero_hidden_rows = true},
+           .keep = Table::kKeyRow,
+           .query_buckets = 17,
+           .key_buckets = 3,
+           .keep_queries = true},
+           {.name = "causal positions and bias",
+           .attrs = {.causal = true},
+           .bias = Table::kQueryRow,
+           .query_buckets = 7,
+           .key_buckets = 8},
+           {.name = "mask of queries", .attrs = {.fill = lowest}, .keep_queries = true},
+           {.name = "added mask of queries", .attrs = {.masks_add = true}, .keep_queries = true},
+           {.name = "full mask, hidden rows 0",
+           .attrs = {.fill = lowest, .zero_hidden_rows = true},
+           .keep = Table::kQueryRow,
+           .keep_queries = true}}) {
+    for (const AttentionShape& s : std::vector<AttentionShape>{
+             {2, 1, 1, 2, 2, 4, 4}, {2, 33, 101, 3, 3, 17, 16}, {3, 70, 70, 2, 2, 16, 24}})
+      cases.push_back(attention_case(make, s, variant));
+  }
+  for (OpCase& c : cases) c.cpu_only = true;  // no kernel of a GPU takes them
+  return cases;
+});
+
+// The same within sequences.
+const Cases kPackedPositions("AttentionPackedPositions", [] {
+  using enum AttentionAttrs::Input;
+  Maker make(119);
+  std::vector<OpCase> cases;
+  for (const auto& [starts, longest] : {std::pair<std::vector<int64_t>, int64_t>{{0, 5, 5, 45}, 40},
+                                        {{0, 48}, 64},
+                                        {{0, 16, 32, 48}, 16}}) {
+    OpCase c = packed_attention_case(make, starts, 16);
+    c.name += " with positions, longest " + std::to_string(longest);
+    c.inputs[1].value = make.normal({1, 48, 2, 16});
+    c.inputs[2].value = make.normal({1, 48, 2, 16});
+    c.inputs.resize(kKeepQueries + 1);
+    c.inputs[kPlaces] = {
+        .value =
+            make.integers(DType::kI32, {static_cast<int64_t>(starts.size()) - 1, longest}, 0, 1)};
+    for (size_t i : {kQueryPositions, kKeyPositions})
+      c.inputs[i] = {.value = make.normal({1, 48, 2, 12})};
+    for (size_t i : {kQueryBuckets, kKeyBuckets})
+      c.inputs[i] = {.value = make.integers(DType::kI32, {2 * longest}, 0, 11)};
+    c.inputs[kKeepQueries] = {.value = make.integers(DType::kBool, {1, 1, 48, 1}, 0, 1)};
+    auto attrs = decode<AttentionAttrs>(c.attrs);
+    attrs.zero_hidden_rows = true;
+    c.attrs = encode(attrs);
+    for (Arg& arg : c.inputs) arg.batch_axis = -1;
+    c.cpu_only = true;
+    cases.push_back(std::move(c));
+  }
+  return cases;
 });
 
 // A bias that is read at the places within a sequence; in the last starts the sequences fill all

@@ -13,6 +13,9 @@ struct AttentionVariant {
   AttentionAttrs attrs = {};
   enum Table { kNone, kKeyRow, kQueryRow } bias = kNone, keep = kNone;
   bool rotary = false;
+  /// Scores by relative position: of queries, of keys, with so many buckets each; 0: none.
+  int64_t query_buckets = 0, key_buckets = 0;
+  bool keep_queries = false;
 };
 
 /// All kinds of masks and biases.

@@ -27,6 +27,9 @@ HWY_BEFORE_NAMESPACE();
 namespace vernier::backend::cpu {
 namespace HWY_NAMESPACE {
 
+using I32 = hn::Rebind<int32_t, F32>;
+using VI32 = hn::Vec<I32>;
+
 HWY_INLINE int64_t lanes_of_f32() { return static_cast<int64_t>(hn::Lanes(F32())); }
 HWY_INLINE int64_t tile_queries() { return 2 * lanes_of_f32(); }
 
@@ -125,6 +128,7 @@ struct TilePlace {
   int64_t batch, head, query, queries;  // query: row of q of lane 0
   int64_t key;                          // row of k of the block's first key
   int64_t visible;                      // lane l sees key j of the block iff j <= visible + l
+  int64_t bucket;                       // of lane 0 and the block's first key
 };
 
 template <class Lane>
@@ -193,6 +197,56 @@ HWY_INLINE void add_bias(const ScoreTable& bias, const TilePlace& place, int64_t
   }
 }
 
+/// Elements `at` of each lane, stored as `type`.
+HWY_INLINE VF32 gather_floats(DType type, const std::byte* data, VI32 at) {
+  const F32 d;
+  const I32 di;
+  if (type == DType::kF32) return hn::GatherIndex(d, reinterpret_cast<const float*>(data), at);
+  // Whole aligned words, each with the half that is wanted: nothing outside them is read.
+  const bool odd = reinterpret_cast<uintptr_t>(data) % sizeof(float) != 0;
+  const VI32 half = odd ? hn::Add(at, hn::Set(di, 1)) : at;
+  const auto* words = reinterpret_cast<const int32_t*>(data - (odd ? sizeof(uint16_t) : 0));
+  const U32 du;
+  const VU32 word = hn::BitCast(du, hn::GatherIndex(di, words, hn::ShiftRight<1>(half)));
+  const VU32 shift = hn::ShiftLeft<4>(hn::And(hn::BitCast(du, half), hn::Set(du, 1u)));
+  const VU16 bits = hn::TruncateTo(U16(), hn::Shr(word, shift));
+  return type == DType::kBF16 ? widen_bf16(d, bits) : widen_f16(d, bits);
+}
+
+/// scores[key][lane] += scale · (what relative positions add).
+HWY_INLINE void add_positions(const AttentionRun& run, const TilePlace& place, int64_t keys,
+                              float* scores) {
+  const F32 d;
+  const I32 di;
+  const int64_t tile = tile_queries(), width = lanes_of_f32();
+  const PositionTable &of_query = run.query_positions, &of_key = run.key_positions;
+  const auto row = [&](const PositionTable& table, int64_t token) {
+    const int64_t at = place.batch * table.batch + token * table.row + place.head * table.head;
+    return table.data + at * static_cast<int64_t>(size_bytes(table.dtype));
+  };
+  const VF32 scale = hn::Set(d, run.scale);
+  for (int64_t l = 0; l < place.queries; l += width) {
+    // Lanes behind the last query read its row.
+    const VI32 lane = hn::Min(hn::Iota(di, static_cast<int32_t>(l)),
+                              hn::Set(di, static_cast<int32_t>(place.queries - 1)));
+    const VI32 rows = hn::Mul(lane, hn::Set(di, static_cast<int32_t>(of_query.row)));
+    for (int64_t j = 0; j < keys; ++j) {
+      const int64_t at = place.bucket + l - j;
+      VF32 added = hn::Zero(d);
+      if (of_query.data != nullptr) {
+        const VI32 bucket = hn::LoadU(di, of_query.buckets + at);
+        added = gather_floats(of_query.dtype, row(of_query, place.query), hn::Add(rows, bucket));
+      }
+      if (of_key.data != nullptr) {
+        const VI32 bucket = hn::LoadU(di, of_key.buckets + at);
+        added = hn::Add(added, gather_floats(of_key.dtype, row(of_key, place.key + j), bucket));
+      }
+      float* s = scores + j * tile + l;
+      hn::StoreU(hn::Add(hn::LoadU(d, s), hn::Mul(scale, added)), d, s);
+    }
+  }
+}
+
 /// How the scores of hidden keys are changed.
 struct Hiding {
   float fill;
@@ -223,6 +277,16 @@ HWY_INLINE void apply_keep(const ScoreTable& keep, const TilePlace& place, int64
       if (data[at] == 0) hide(row + l, 1, j);
     });
   }
+}
+
+/// Hides scores[key][lane] of all keys where keep_queries is false.
+HWY_INLINE void apply_keep_queries(const ScoreTable& keep, const TilePlace& place, int64_t keys,
+                                   const Hiding& hide, float* scores) {
+  const int64_t tile = tile_queries();
+  gather_lanes(keep, place, 0, [&](int64_t l, int64_t at) {
+    if (keep.data[at] != std::byte{0}) return;
+    for (int64_t j = 0; j < keys; ++j) hide(scores + j * tile + l, 1, j);
+  });
 }
 
 /// Hides scores[key][lane] where key > visible + lane.
@@ -450,7 +514,11 @@ HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, 
 
 HWY_INLINE void add_masks(const AttentionRun& run, const TilePlace& place, int64_t keys,
                           const Hiding& hide, float* scores) {
+  if (run.query_positions.data != nullptr || run.key_positions.data != nullptr)
+    add_positions(run, place, keys, scores);
   if (run.bias.data != nullptr) add_bias(run.bias, place, keys, scores);
+  if (run.keep_queries.data != nullptr)
+    apply_keep_queries(run.keep_queries, place, keys, hide, scores);
   if (run.keep.data != nullptr) apply_keep(run.keep, place, keys, hide, scores);
   if (run.causal) apply_causal(place.visible, keys, hide, scores);
 }
@@ -522,16 +590,33 @@ HWY_INLINE void attend_pairs(const AttentionRun& run, const TilePlace& place, co
     multiply_pairs<kVectors, Start::kAdd>(product, value_dim);
 }
 
+/// True if keep hides all keys of `query`.
+HWY_INLINE bool keep_hides_all(const AttentionRun& run, const AttentionTask& task, int64_t query) {
+  const auto keeps = [&](const ScoreTable& table, int64_t key) {
+    if (table.data == nullptr) return true;
+    const int64_t at =
+        task.batch * table.batch + task.head * table.head + query * table.query + key * table.key;
+    return table.data[at] != std::byte{0};
+  };
+  if (!keeps(run.keep_queries, 0)) return true;
+  for (int64_t j = 0; j < task.keys; ++j) {
+    if (keeps(run.keep, task.k_begin + j)) return false;
+  }
+  return true;
+}
+
 /// True if bias, keep and causal add -inf to all scores of `query`.
 HWY_INLINE bool all_hidden(const AttentionRun& run, const AttentionTask& task, int64_t query) {
   const auto at = [&](const ScoreTable& table, int64_t key) {
     return task.batch * table.batch + task.head * table.head + query * table.query +
            key * table.key;
   };
+  const ScoreTable& queries = run.keep_queries;
+  const bool hides_query = queries.data != nullptr && queries.data[at(queries, 0)] == std::byte{0};
   const int64_t visible = query - task.sequence_q_begin + task.causal_offset;
   for (int64_t j = 0; j < task.keys; ++j) {
     const int64_t key = task.k_begin + j;
-    bool hidden = run.causal && j > visible;
+    bool hidden = hides_query || (run.causal && j > visible);
     if (run.keep.data != nullptr)
       hidden = hidden || run.keep.data[at(run.keep, key)] == std::byte{0};
     float added = hidden ? -std::numeric_limits<float>::infinity() : 0.0f;
@@ -577,9 +662,10 @@ HWY_INLINE void store_tile(const AttentionRun& run, const AttentionTask& task, i
   for (int64_t l = 0; l < queries; ++l) {
     float* row = dst + l * step;
     // A sum that is not positive is NaN, or belongs to a row that is all -inf.
+    const int64_t query = first_query + l;
     const bool hidden =
-        !(sums[l] > 0) &&
-        (run.zero_nan_rows || (run.masks_add && all_hidden(run, task, first_query + l)));
+        (run.zero_hidden_rows && keep_hides_all(run, task, query)) ||
+        (!(sums[l] > 0) && (run.zero_nan_rows || (run.masks_add && all_hidden(run, task, query))));
     if (hidden) zero_row(run, task, row);
     if (!in_place) narrow_elems(out.dtype, row, out.row(l), value_dim);
   }
@@ -618,7 +704,8 @@ inline void AttendTask(const AttentionRun& run, const AttentionTask& task, int p
   const bool skip_hidden = run.causal && run.fill == -std::numeric_limits<float>::infinity();
   const uint8_t must_be_finite =
       FiniteRows::kValues | (run.masks_add ? FiniteRows::kKeys : uint8_t{0});
-  const bool may_add = run.masks_add && (run.causal || run.keep.data != nullptr);
+  const bool may_add =
+      run.masks_add && (run.causal || run.keep.data != nullptr || run.keep_queries.data != nullptr);
   bool adds[kKeyBlock];
   const int64_t kv_head = task.head / run.heads_per_kv;
   const int64_t first_visible = task.q_begin - task.sequence_q_begin + task.causal_offset;
@@ -644,12 +731,14 @@ inline void AttendTask(const AttentionRun& run, const AttentionTask& task, int p
     const Hiding hide{run.fill, any_adds ? adds : nullptr};
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first_query = t * tile, queries = std::min(tile, task.queries - first_query);
-      const TilePlace place{.batch = task.batch,
-                            .head = task.head,
-                            .query = task.q_begin + first_query,
-                            .queries = queries,
-                            .key = task.k_begin + key,
-                            .visible = first_visible + first_query - key};
+      const TilePlace place{
+          .batch = task.batch,
+          .head = task.head,
+          .query = task.q_begin + first_query,
+          .queries = queries,
+          .key = task.k_begin + key,
+          .visible = first_visible + first_query - key,
+          .bucket = task.q_begin - task.sequence_q_begin + first_query - key + run.no_distance};
       if (pairs && queries > width)
         attend_pairs<2>(run, place, kv, keys, hide, s, t, key == 0);
       else if (pairs)

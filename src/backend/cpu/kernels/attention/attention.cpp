@@ -8,6 +8,8 @@
 //            rounded once; computes and accumulates in f32
 // Order      a running softmax over key blocks of 96 from key 0 on, so keys masked with -inf after
 //            the last visible one change no bits
+// Positions  scores by relative position are read by gathers, a vector of queries at a time; their
+//            buckets are copied to the workspace as i32
 // Special    rows that are all -inf give NaN (0 with zero_nan_rows, and with masks_add if the masks
 //            make them so). NaN in a query, key, value or bias reaches every row that it reaches by
 //            definition: with causal and fill = -inf, keys after the last visible one are skipped
@@ -221,7 +223,7 @@ size_t part_bytes(const TileCode& code, int64_t head_dim, int64_t value_dim) {
 
 // Does a mask of this call depend on keys or values being finite?
 bool needs_finite(const AttentionAttrs& attrs, std::span<const TensorArg> in) {
-  return attrs.causal || (attrs.masks_add && given(in, kKeep));
+  return attrs.causal || (attrs.masks_add && (given(in, kKeep) || given(in, kKeepQueries)));
 }
 
 FiniteRows finite_rows(const TensorArg& k, std::byte* flags) {
@@ -233,8 +235,27 @@ size_t finite_bytes(const TensorArg& k) {
   return round_to_line(static_cast<size_t>(k.dim(0) * k.dim(2) * finite_rows(k, nullptr).chunks));
 }
 
+// The buckets of scores by relative position as i32, and some more that lanes without a query read.
+size_t bucket_bytes(const TensorArg& buckets) {
+  return given(buckets)
+             ? round_to_line(static_cast<size_t>(buckets.elems() + kBucketSpread) * sizeof(int32_t))
+             : 0;
+}
+
+// A tile's rows of positions are indexed with 32 bits.
+void check_step(const TensorArg& positions) {
+  constexpr int64_t kMostElems = std::numeric_limits<int32_t>::max() / kBucketSpread;
+  if (!given(positions)) return;
+  const int64_t step = std::max(positions.stride(1), positions.dim(3));
+  if (step <= kMostElems) return;
+  throw Error(ErrorCode::kInput, "attention: rows of scores by relative position are " +
+                                     std::to_string(step) + " elements apart, at most " +
+                                     std::to_string(kMostElems) + " are supported");
+}
+
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   const TileCode code = tile_code(call.state);
+  for (size_t i : {kQueryPositions, kKeyPositions}) check_step(operand_at(call.in, i));
   size_t bytes = part_bytes(code, call.in[kQ].dim(3), call.in[kV].dim(3)) *
                  static_cast<size_t>(call.execution.threads->size());
   if (given(call.in, kCosines)) {
@@ -244,6 +265,7 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
     }
   }
   if (needs_finite(decode<AttentionAttrs>(call.attrs), call.in)) bytes += finite_bytes(call.in[kK]);
+  for (size_t i : {kQueryBuckets, kKeyBuckets}) bytes += bucket_bytes(operand_at(call.in, i));
   return workspace_only(bytes);
 }
 
@@ -267,6 +289,38 @@ void find_finite_rows(const AttentionRun& run, ThreadTeam& threads) {
       });
 }
 
+// Copies the buckets; throws Error(kInput) where one is not of the positions.
+const int32_t* take_buckets(const TensorArg& buckets, int64_t size, std::byte* copy) {
+  auto* dst = reinterpret_cast<int32_t*>(copy);
+  const int64_t count = buckets.elems();
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t bucket =
+        load_integer(buckets.dtype, buckets.data + static_cast<size_t>(i * buckets.stride(0)) *
+                                                       size_bytes(buckets.dtype));
+    if (bucket < 0 || bucket >= size) {
+      throw Error(ErrorCode::kInput, "attention: a relative position has the bucket " +
+                                         std::to_string(bucket) + ", allowed is 0 to " +
+                                         std::to_string(size - 1));
+    }
+    dst[i] = static_cast<int32_t>(bucket);
+  }
+  std::fill_n(dst + count, kBucketSpread, 0);
+  return dst;
+}
+
+PositionTable position_table(const TensorArg& positions, const TensorArg& buckets,
+                             std::byte*& workspace) {
+  if (!given(positions)) return {};
+  std::byte* const copy = workspace;
+  workspace += bucket_bytes(buckets);
+  return {.data = positions.data,
+          .batch = positions.stride(0),
+          .row = positions.stride(1),
+          .head = positions.stride(2),
+          .dtype = positions.dtype,
+          .buckets = take_buckets(buckets, positions.dim(3), copy)};
+}
+
 AttentionRun make_run(const LaunchCall& call, const TileCode& code) {
   const auto attrs = decode<AttentionAttrs>(call.attrs);
   AttentionRun run{.q = call.in[kQ],
@@ -275,11 +329,13 @@ AttentionRun make_run(const LaunchCall& call, const TileCode& code) {
                    .out = call.out[0],
                    .bias = score_table(operand_at(call.in, kBias)),
                    .keep = score_table(operand_at(call.in, kKeep)),
+                   .keep_queries = score_table(operand_at(call.in, kKeepQueries)),
                    .scale = static_cast<float>(attrs.scale),
                    .fill = static_cast<float>(attrs.fill),
                    .causal = attrs.causal,
                    .zero_nan_rows = attrs.zero_nan_rows,
                    .masks_add = attrs.masks_add,
+                   .zero_hidden_rows = attrs.zero_hidden_rows,
                    .heads_per_kv = call.in[kQ].dim(2) / call.in[kK].dim(2),
                    .bf16_products = multiplies_pairs(call.state)};
   std::byte* workspace = call.workspace;
@@ -305,6 +361,12 @@ AttentionRun make_run(const LaunchCall& call, const TileCode& code) {
     workspace += finite_bytes(run.k);
     find_finite_rows(run, *call.execution.threads);
   }
+  const TensorArg places = operand_at(call.in, kPlaces);
+  run.no_distance = given(places) ? places.dim(1) : call.in[kK].dim(1);
+  run.query_positions = position_table(operand_at(call.in, kQueryPositions),
+                                       operand_at(call.in, kQueryBuckets), workspace);
+  run.key_positions = position_table(operand_at(call.in, kKeyPositions),
+                                     operand_at(call.in, kKeyBuckets), workspace);
   run.scratch = reinterpret_cast<float*>(workspace);
   run.scratch_step =
       static_cast<int64_t>(part_bytes(code, run.q.dim(3), run.v.dim(3)) / sizeof(float));
@@ -339,7 +401,9 @@ void launch(const LaunchCall& call) {
   const TileCode code = tile_code(call.state);
   const AttentionRun run = make_run(call, code);
   const bool in_sequence = decode<AttentionAttrs>(call.attrs).bias_in_sequence;
-  if (in_sequence) sequences.check_longest(operand_at(call.in, kPlaces).dim(1));
+  const bool reads_places = in_sequence || run.query_positions.data || run.key_positions.data;
+  if (reads_places && sequences.varlen())
+    sequences.check_longest(operand_at(call.in, kPlaces).dim(1));
   if (sequences.varlen()) zero_rows(run.out, 0, sequences.end_row(), run.out.dim(1));
   const auto attend = code.attend;
   const int64_t tile = code.tile_queries(), heads = run.q.dim(2);
@@ -409,6 +473,9 @@ struct PairsState final : KernelState {};
 
 }  // namespace
 
+// q, k, v, bias, keep, and the scores by relative position.
+constexpr uint32_t kStrided = 0x1f | 1U << kQueryPositions | 1U << kKeyPositions;
+
 constexpr VariantSize kVariants[] = {
     {.of = VariantSize::Of::kLength, .size = kKeyBlock, .repeats = true}};
 
@@ -416,7 +483,7 @@ extern const KernelBody attention_bf16;
 constexpr KernelBody attention_bf16{
     .supports = &supports_bf16,
     .numerics = &bf16_numerics,
-    .strided_inputs = 0x1f,
+    .strided_inputs = kStrided,
     .create = [](const CreateCall&) -> std::unique_ptr<KernelState> {
       if (!kPairsCompiled || !cpu_has_pairs()) return nullptr;
       return std::make_unique<PairsState>();
@@ -430,7 +497,7 @@ extern const KernelBody attention_blocked;
 constexpr KernelBody attention_blocked{
     .supports = &supports,
     .numerics = &f32_numerics,
-    .strided_inputs = 0x1f,
+    .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch,
     .variants = kVariants,

@@ -21,6 +21,17 @@ struct ScoreTable {
   DType dtype = DType::kF32;                        // of a bias: f32, f16 or bf16
 };
 
+/// Scores by relative position: rows [batch, seq, heads] of `width` elements.
+struct PositionTable {
+  const std::byte* data = nullptr;
+  int64_t batch = 0, row = 0, head = 0;  // strides in elements
+  DType dtype = DType::kF32;             // f32, f16 or bf16
+  /// Of i − j at element i − j + AttentionRun::no_distance; behind the last one kBucketSpread more.
+  const int32_t* buckets = nullptr;
+};
+/// Buckets that lanes behind the last query of a tile may read.
+inline constexpr int64_t kBucketSpread = 64;
+
 /// Rotary tables as rows of `width` (D or D/2) values per position.
 struct RotaryTable {
   const float *cos = nullptr, *sin = nullptr;
@@ -51,9 +62,11 @@ struct FiniteRows {
 /// The arguments of one launch, the same for all tiles.
 struct AttentionRun {
   TensorArg q, k, v, out;  // [batch, seq, heads, width], last axis contiguous; f32, f16 or bf16
-  ScoreTable bias, keep;
+  ScoreTable bias, keep, keep_queries;
+  PositionTable query_positions = {}, key_positions = {};
+  int64_t no_distance = 0;  ///< the element of buckets for i − j = 0
   float scale = 1, fill = 0;
-  bool causal = false, zero_nan_rows = false, masks_add = false;
+  bool causal = false, zero_nan_rows = false, masks_add = false, zero_hidden_rows = false;
   int64_t heads_per_kv = 1;
   bool bf16_products = false;  ///< q, k and v are bf16, and the CPU multiplies pairs of them
   FiniteRows finite = {};  ///< known if a mask depends on it: causal with fill = -inf, or masks_add

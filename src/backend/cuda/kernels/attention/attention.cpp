@@ -44,6 +44,10 @@ constexpr uint32_t kMapped = 0x7;
 Support supports_plain(const Problem& problem) {
   Support operands = attention_operands(problem);
   if (!operands) return operands;
+  if (problem.has_input(kQueryPositions) || problem.has_input(kKeyPositions))
+    return no("no scores by relative position");
+  if (problem.has_input(kKeepQueries) || problem.attrs_as<AttentionAttrs>().zero_hidden_rows)
+    return no("no mask of queries");
   for (size_t i : {kStartsQ, kStartsK}) {
     if (!problem.has_input(i)) continue;
     const DType type = problem.inputs[i].dtype;
