@@ -14,11 +14,22 @@ struct ScoreTerm {
   double fill = 0;           ///< keep: the score where it is hidden
 };
 
+/// Scores by relative position: GatherElements(positions, index) along the last axis, of queries
+/// [.., Sq, P] with an index [.., Sq, Sk], or of keys [.., Sk, P] with one [.., Sk, Sq],
+/// transposed.
+struct PositionTerm {
+  ValueId positions = kNoValue, index = kNoValue;
+  double factor = 1;
+};
+
 struct AttentionMatch {
   ValueId q = kNoValue, k_transposed = kNoValue, v = kNoValue;  ///< operands of the two products
   double scale = 1;
   std::vector<ScoreTerm> terms;
+  std::optional<PositionTerm> query_positions, key_positions;
   bool zero_nan_rows = false;
+  /// kKeep: where it hides them, probabilities are 0; only beside scores by relative position.
+  std::optional<ScoreTerm> zeroed;
   ValueId scores = kNoValue, probs = kNoValue, out = kNoValue;  ///< products and softmax, by value
 };
 

@@ -25,7 +25,9 @@ class Finder {
     if ((axis + rank) % rank != rank - 1)
       return miss(0, n.outputs[0], "a softmax over the last axis");
     match_.probs = n.outputs[0];
-    if (!follow_down(n.outputs[0]) || !follow_up(n.inputs[0], 1, 1)) return std::nullopt;
+    if (!follow_down(n.outputs[0]) || !follow_up(n.inputs[0], {1, 1})) return std::nullopt;
+    if (match_.zeroed && !match_.query_positions && !match_.key_positions)
+      return miss(20, match_.probs, "probabilities used by a MatMul with v");
     // The kernels' softmax is no wider than their products; the model's own may be.
     if (dtype_of(graph_, n.outputs[0]) == DType::kF64 &&
         dtype_of(graph_, match_.out) != DType::kF64)
@@ -69,6 +71,10 @@ class Finder {
         continue;
       }
       const NodeId user = sole_user(graph_, p);
+      if (user != ir::kNoNode && take_zeroed(graph_.node(user), p)) {
+        p = graph_.node(user).outputs[0];
+        continue;
+      }
       if (user == ir::kNoNode) return fail(20, p, "probabilities with one use, the product with v");
       const Node& n = graph_.node(user);
       const DType to = n.op == kCast ? n.attrs_as<CastAttrs>().to : DType::kUndefined;
@@ -86,72 +92,238 @@ class Finder {
     }
   }
 
-  // From the softmax's input to the product of q and k. `factor` multiplies everything above.
-  bool follow_up(ValueId value, double factor, int depth) {
+  // Where(keep, p, 0) or Where(hidden, 0, p), once.
+  bool take_zeroed(const Node& n, ValueId p) {
+    if (n.op != kWhere || match_.zeroed) return false;
+    for (size_t i : {size_t{1}, size_t{2}}) {
+      if (n.inputs[i] != p || !is_uniform(graph_, n.inputs[3 - i], 0)) continue;
+      if (!same_shape(shape_of(graph_, p), shape_of(graph_, n.outputs[0]))) return false;
+      match_.zeroed = ScoreTerm{.kind = ScoreTerm::Kind::kKeep, .value = n.inputs[0]};
+      match_.zeroed->negated = i == 2;
+      return true;
+    }
+    return false;
+  }
+
+  // On the way from the softmax's input to the product of q and k.
+  struct Path {
+    double factor;  // of everything above
+    int depth;
+    bool regrouped = false;  // batch and heads are one axis here, or two of one
+    Path next(double to) const { return {to, depth + 1, regrouped}; }
+  };
+
+  bool follow_up(ValueId value, const Path& path) {
     value = under_casts(graph_, value);
     const Node* n = graph_.producer(value);
     if (!n || static_cast<int>(match_.terms.size()) > kMaxTerms || ++visits_ > kMaxVisits)
-      return fail(depth, value, "the product of q and k");
-    if (n->op == kMatMul) return take_product(value, *n, factor, depth);
-    if (n->op == kMul || n->op == kDiv) return follow_scale(*n, factor, depth);
-    if (n->op == kAdd || n->op == kSub) return follow_sum(*n, factor, depth);
-    if (n->op == kWhere) return follow_choice(*n, factor, depth);
-    return fail(depth, value, "MatMul, Add, Mul, Div or Where on the way to the scores");
+      return fail(path.depth, value, "the product of q and k");
+    if (n->op == kMatMul) return take_product(value, *n, path);
+    if (n->op == kMul || n->op == kDiv) return follow_scale(*n, path);
+    if (n->op == kAdd || n->op == kSub) return follow_blend(*n, path) || follow_sum(*n, path);
+    if (n->op == kWhere) return follow_choice(*n, path);
+    if (keeps_matrices(*n)) return follow_up(n->inputs[0], {path.factor, path.depth + 1, true});
+    return fail(path.depth, value, "MatMul, Add, Mul, Div or Where on the way to the scores");
   }
 
-  bool follow_scale(const Node& n, double factor, int depth) {
+  // A reshape of the axes in front of the last two.
+  bool keeps_matrices(const Node& n) const {
+    if (n.op != kReshape) return false;
+    const SymShape &from = shape_of(graph_, n.inputs[0]), &to = shape_of(graph_, n.outputs[0]);
+    return from.size() > 2 && to.size() > 2 && std::equal(from.end() - 2, from.end(), to.end() - 2);
+  }
+
+  // x of c·x and x / c, and c times a factor.
+  struct Scaled {
+    double factor;
+    ValueId value;
+  };
+  std::optional<Scaled> scaled(const Node& n, double factor) const {
     for (size_t i : {size_t{1}, size_t{0}}) {
       const auto c = uniform(graph_, n.inputs[i]);
       if (!c || (n.op == kDiv && (i == 0 || *c == 0))) continue;
-      return follow_up(n.inputs[1 - i], n.op == kMul ? factor * *c : factor / *c, depth + 1);
+      return Scaled{n.op == kMul ? factor * *c : factor / *c, n.inputs[1 - i]};
     }
-    return fail(depth, n.outputs[0], "a constant scale of the scores");
+    return std::nullopt;
   }
 
-  // One operand leads to the scores, the other is a bias. Either order is tried.
-  bool follow_sum(const Node& n, double factor, int depth) {
-    const size_t before = match_.terms.size();
+  bool follow_scale(const Node& n, const Path& path) {
+    const auto found = scaled(n, path.factor);
+    if (found) return follow_up(found->value, path.next(found->factor));
+    return fail(path.depth, n.outputs[0], "a constant scale of the scores");
+  }
+
+  // scores·b + c·(1 − b), b of 0 and 1 (GPT-2 of PyTorch 1.4): c where b is 0.
+  bool follow_blend(const Node& n, const Path& path) {
+    if (path.regrouped) return false;
+    for (size_t i : {size_t{0}, size_t{1}}) {
+      if (n.op == kSub && i == 1) break;
+      const Node* product = producer_of(graph_, under_casts(graph_, n.inputs[i]), kMul);
+      if (!product) continue;
+      for (size_t b : {size_t{1}, size_t{0}}) {
+        const auto fill = fill_beside(n.inputs[1 - i], product->inputs[b]);
+        const ValueId scores = product->inputs[1 - b];
+        if (!fill || !same_shape(shape_of(graph_, scores), shape_of(graph_, n.outputs[0])))
+          continue;
+        ScoreTerm term{.kind = ScoreTerm::Kind::kKeep, .value = product->inputs[b]};
+        term.fill = (n.op == kSub ? -*fill : *fill) * path.factor;
+        const AttentionMatch before = match_;
+        match_.terms.push_back(term);
+        if (follow_up(scores, path.next(path.factor))) return true;
+        match_ = before;
+      }
+    }
+    return false;
+  }
+
+  // c of c·(1 − b), if b has only 0 and 1.
+  std::optional<double> fill_beside(ValueId value, ValueId b) const {
+    if (!is_zero_or_one(b)) return std::nullopt;
+    value = under_casts(graph_, value);
+    if (const auto fill = constant_fill(value, b)) return fill;
+    const Node* product = producer_of(graph_, value, kMul);
+    for (size_t i : {size_t{0}, size_t{1}}) {
+      const auto c = product ? uniform(graph_, product->inputs[i]) : std::nullopt;
+      const Node* rest = c ? producer_of(graph_, product->inputs[1 - i], kSub) : nullptr;
+      if (rest && is_uniform(graph_, rest->inputs[0], 1) && same_value(graph_, rest->inputs[1], b))
+        return c;
+    }
+    return std::nullopt;
+  }
+
+  // The same of constants, of which equal slices may be taken.
+  std::optional<double> constant_fill(ValueId value, ValueId b) const {
+    const auto sliced = [&](ValueId v) { return producer_of(graph_, v, kSlice); };
+    for (const Node* one = sliced(value); one != nullptr; one = sliced(value)) {
+      const Node* other = sliced(b);
+      if (!other || one->attrs != other->attrs || one->inputs.size() != 1) return std::nullopt;
+      value = one->inputs[0];
+      b = other->inputs[0];
+    }
+    const Tensor *own = constant_of(graph_, value), *mask = constant_of(graph_, b);
+    if (!own || !mask || own->shape() != mask->shape()) return std::nullopt;
+    std::optional<double> fill;
+    for (int64_t i = 0; i < mask->elems(); ++i) {
+      const double at = own->float_at(i);
+      if (mask->float_at(i) == 1 ? at != 0 : at != fill.value_or(at)) return std::nullopt;
+      if (mask->float_at(i) == 0) fill = at;
+    }
+    return fill;
+  }
+
+  // Floats: bools as numbers, or a constant and what a slice takes of it.
+  bool is_zero_or_one(ValueId value) const {
+    constexpr int kMostViews = 8;
+    if (!is_float(dtype_of(graph_, value))) return false;
+    for (int i = 0; i < kMostViews; ++i) {
+      if (const Tensor* t = constant_of(graph_, value)) {
+        for (int64_t at = 0; at < t->elems(); ++at)
+          if (t->float_at(at) != 0 && t->float_at(at) != 1) return false;
+        return true;
+      }
+      const Node* n = graph_.producer(value);
+      if (!n) return false;
+      if (n->op == kCast && dtype_of(graph_, n->inputs[0]) == DType::kBool) return true;
+      if (n->op != kSlice && n->op != kReshape && n->op != kExpand) return false;
+      value = n->inputs[0];
+    }
+    return false;
+  }
+
+  // One operand leads to the scores, the other is a bias, or of relative positions. Either order is
+  // tried.
+  bool follow_sum(const Node& n, const Path& path) {
+    const AttentionMatch before = match_;
     for (size_t i : {size_t{0}, size_t{1}}) {
       if (n.op == kSub && i == 1) break;  // bias − scores is not attention
       if (!same_shape(shape_of(graph_, n.inputs[i]), shape_of(graph_, n.outputs[0]))) continue;
-      match_.terms.resize(before);
-      ScoreTerm term;
-      term.value = n.inputs[1 - i];
-      term.factor = n.op == kSub ? -factor : factor;
-      match_.terms.push_back(term);
-      if (follow_up(n.inputs[i], factor, depth + 1)) return true;
+      match_ = before;
+      const double factor = n.op == kSub ? -path.factor : path.factor;
+      if (!take_positions(n.inputs[1 - i], factor, false)) {
+        match_ = before;
+        if (path.regrouped) continue;  // a bias would have other axes
+        ScoreTerm term;
+        term.value = n.inputs[1 - i];
+        term.factor = factor;
+        match_.terms.push_back(term);
+      }
+      if (follow_up(n.inputs[i], path.next(path.factor))) return true;
     }
-    match_.terms.resize(before);
-    return fail(depth, n.outputs[0], "scores plus a mask or bias");
+    match_ = before;
+    return fail(path.depth, n.outputs[0], "scores plus a mask or bias");
   }
 
-  bool follow_choice(const Node& n, double factor, int depth) {
+  // A sum of scores by relative position, which nothing else is added to.
+  bool take_positions(ValueId value, double factor, bool transposed) {
+    value = under_casts(graph_, value);
+    const Node* n = graph_.producer(value);
+    if (!n || ++position_visits_ > kMaxVisits) return false;
+    if (n->op == kAdd) {
+      const SymShape& sum = shape_of(graph_, value);
+      return std::ranges::all_of(n->inputs, [&](ValueId part) {
+        return same_shape(shape_of(graph_, part), sum) && take_positions(part, factor, transposed);
+      });
+    }
+    if (n->op == kMul || n->op == kDiv) {
+      const auto found = scaled(*n, factor);
+      return found && take_positions(found->value, found->factor, transposed);
+    }
+    if (keeps_matrices(*n)) return take_positions(n->inputs[0], factor, transposed);
+    if (n->op == kTranspose && swaps_last(n->attrs_as<TransposeAttrs>().perm))
+      return take_positions(n->inputs[0], factor, !transposed);
+    return n->op == kGatherElements && take_gathered(*n, factor, transposed);
+  }
+
+  static bool swaps_last(const std::vector<int64_t>& perm) {
+    const auto rank = static_cast<int64_t>(perm.size());
+    for (int64_t i = 0; i < rank - 2; ++i)
+      if (perm[i] != i) return false;
+    return rank >= 2 && perm[rank - 2] == rank - 1;
+  }
+
+  bool take_gathered(const Node& n, double factor, bool transposed) {
+    const SymShape &from = shape_of(graph_, n.inputs[0]), &to = shape_of(graph_, n.outputs[0]);
+    const auto rank = static_cast<int64_t>(from.size());
+    const int64_t axis = n.attrs_as<AxisAttrs>().axis;
+    if (rank < 3 || (axis + rank) % rank != rank - 1) return false;
+    if (!std::equal(from.begin(), from.end() - 1, to.begin())) return false;
+    std::optional<PositionTerm>& term = transposed ? match_.key_positions : match_.query_positions;
+    if (term) return false;
+    term = PositionTerm{n.inputs[0], n.inputs[1], factor};
+    return true;
+  }
+
+  bool follow_choice(const Node& n, const Path& path) {
     for (size_t i : {size_t{1}, size_t{2}}) {
       const auto fill = uniform(graph_, n.inputs[3 - i]);
-      if (!fill || !same_shape(shape_of(graph_, n.inputs[i]), shape_of(graph_, n.outputs[0])))
+      if (!fill || path.regrouped ||
+          !same_shape(shape_of(graph_, n.inputs[i]), shape_of(graph_, n.outputs[0])))
         continue;
       ScoreTerm term;
       term.kind = ScoreTerm::Kind::kKeep;
       term.value = n.inputs[0];
       term.negated = i == 2;
-      term.fill = *fill * factor;
+      term.fill = *fill * path.factor;
       match_.terms.push_back(term);
-      return follow_up(n.inputs[i], factor, depth + 1);
+      return follow_up(n.inputs[i], path.next(path.factor));
     }
-    return fail(depth, n.outputs[0], "scores, or a constant where they are masked");
+    return fail(path.depth, n.outputs[0], "scores, or a constant where they are masked");
   }
 
-  bool take_product(ValueId value, const Node& n, double factor, int depth) {
+  bool take_product(ValueId value, const Node& n, const Path& path) {
     const int64_t rank = rank_of(graph_, value);
+    const int depth = path.depth;
     if (rank != rank_of(graph_, match_.probs))
       return fail(depth, value, "scores with the rank of the softmax");
+    if (path.regrouped && !same_shape(shape_of(graph_, value), shape_of(graph_, match_.probs)))
+      return fail(depth, value, "scores with the batch and heads of the softmax");
     if (rank_of(graph_, n.inputs[0]) != rank || rank_of(graph_, n.inputs[1]) != rank)
       return fail(depth, value, "q and k with the rank of the scores");
     if (!graph_.single_use(value)) return fail(depth, value, "scores with one use");
     match_.scores = value;
     match_.q = n.inputs[0];
     match_.k_transposed = n.inputs[1];
-    match_.scale = factor;
+    match_.scale = path.factor;
     return true;
   }
 
@@ -198,7 +370,7 @@ class Finder {
   const Graph& graph_;
   Trace* trace_;
   AttentionMatch match_;
-  int visits_ = 0;
+  int visits_ = 0, position_visits_ = 0;
 };
 
 }  // namespace

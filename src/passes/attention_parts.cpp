@@ -2,6 +2,7 @@
 #include "passes/attention_parts.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "analysis/index.h"
@@ -23,6 +24,25 @@ struct Condition {
   bool negated;
 };
 constexpr int kMaxMaskNodes = 64;  // nodes that one mask is split into; the rest stays one mask
+
+// a and b of bool(a·b) and a·b == 1, of integers: masks, which are 0 and 1 where models multiply
+// them. Emits what is true where they are.
+std::optional<std::array<ValueId, 2>> split_product(Graph& graph, const Node& n) {
+  if (n.op != kEqual && !(n.op == kCast && n.attrs_as<CastAttrs>().to == DType::kBool))
+    return std::nullopt;
+  const Node* product = producer_of(graph, n.inputs[0], kMul);
+  if (!product || !is_integer(dtype_of(graph, n.inputs[0]))) return std::nullopt;
+  if (n.op == kEqual && !is_uniform(graph, n.inputs[1], 1)) return std::nullopt;
+  const Node own = n;
+  const std::vector<ValueId> masks = product->inputs;
+  std::array<ValueId, 2> parts{};
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    std::vector<ValueId> inputs = own.inputs;
+    inputs[0] = masks[i];
+    parts[i] = ops::emit(graph, own.op, std::move(inputs), own.attrs, own.origins);
+  }
+  return parts;
+}
 
 void flatten_condition(const Graph& graph, Condition condition, std::vector<Condition>& out,
                        OriginSet& origins) {
@@ -49,6 +69,7 @@ class Combiner {
 
   std::optional<CombinedMasks> run(const AttentionMatch& match) {
     dtype_ = dtype_of(graph_, match.q);
+    has_positions_ = match.query_positions || match.key_positions;
     std::vector<ScoreTerm> terms;
     for (const ScoreTerm& term : match.terms) split_sum(term, terms);
     read_additive_masks(terms);
@@ -57,6 +78,7 @@ class Combiner {
       const bool ok = term.kind == ScoreTerm::Kind::kBias ? add_bias(term) : add_keep(term);
       if (!ok) return std::nullopt;
     }
+    if (match.zeroed && !zero_hidden_rows(*match.zeroed)) return std::nullopt;
     join_keeps();
     result_.bias = bias_;
     result_.origins = origins_.list();
@@ -211,6 +233,7 @@ class Combiner {
     result_.fill = term.fill;
     std::vector<Condition> parts;
     flatten_condition(graph_, {term.value, term.negated}, parts, origins_);
+    if (has_positions_) split_products(parts);
     for (const Condition& part : parts) {
       const analysis::CausalKind wanted =
           part.negated ? analysis::CausalKind::kHidden : analysis::CausalKind::kSeen;
@@ -224,14 +247,52 @@ class Combiner {
     return true;
   }
 
+  // A mask of queries times one of keys, as two.
+  void split_products(std::vector<Condition>& parts) {
+    std::vector<Condition> split;
+    for (const Condition& part : parts) {
+      const Node* n = part.negated ? nullptr : graph_.producer(part.value);
+      const auto masks = n ? split_product(graph_, *n) : std::nullopt;
+      if (!masks) {
+        split.push_back(part);
+        continue;
+      }
+      for (ValueId mask : *masks) split.push_back({mask, false});
+    }
+    parts = std::move(split);
+  }
+
+  // Probabilities are 0 where the only mask hides them: so they are beside a finite score, if its
+  // fill is low enough, and then a fill of −inf makes no difference.
+  bool zero_hidden_rows(const ScoreTerm& zeroed) {
+    const bool same = masks_.size() == 1 && masks_[0].negated == zeroed.negated &&
+                      same_value(graph_, masks_[0].value, zeroed.value);
+    if (!same || result_.causal || result_.fill > kAbsorbs)
+      return miss(zeroed.value, "probabilities that are 0 where the mask hides them");
+    result_.zero_hidden_rows = true;
+    result_.fill = -INFINITY;
+    return true;
+  }
+
+  // [.., Sq, 1]
+  bool is_of_queries(ValueId mask) const {
+    const SymShape& shape = shape_of(graph_, mask);
+    return shape.size() >= 2 && shape.back() == Dim(1) && !(shape[shape.size() - 2] == Dim(1));
+  }
+
   void join_keeps() {
     for (const Condition& c : keeps_) {
       ValueId value = c.value;
-      VERNIER_ASSERT(dtype_of(graph_, value) == DType::kBool);
+      if (dtype_of(graph_, value) != DType::kBool) {
+        CastAttrs cast;
+        cast.to = DType::kBool;
+        value = ops::emit(graph_, kCast, {value}, cast, origins_.list());
+      }
       if (c.negated) value = ops::emit(graph_, kNot, {value}, NoAttrs{}, origins_.list());
-      result_.keep = result_.keep == kNoValue ? value
-                                              : ops::emit(graph_, kAnd, {result_.keep, value},
-                                                          NoAttrs{}, origins_.list());
+      // Only the kernels that take scores by relative position take masks of queries.
+      ValueId& keep = has_positions_ && is_of_queries(value) ? result_.keep_queries : result_.keep;
+      keep = keep == kNoValue ? value
+                              : ops::emit(graph_, kAnd, {keep, value}, NoAttrs{}, origins_.list());
     }
   }
 
@@ -239,7 +300,7 @@ class Combiner {
   Trace* trace_;
   CombinedMasks result_;
   ValueId bias_ = kNoValue;
-  bool has_keep_ = false;
+  bool has_keep_ = false, has_positions_ = false;
   std::vector<ScoreTerm> masks_;
   std::vector<Condition> keeps_;
   DType dtype_ = DType::kF32;

@@ -7,7 +7,8 @@ namespace vernier::passes {
 
 struct CombinedMasks {
   ValueId bias = kNoValue, keep = kNoValue;
-  bool causal = false;
+  ValueId keep_queries = kNoValue;  ///< beside scores by relative position: [.., Sq, 1]
+  bool causal = false, zero_hidden_rows = false;
   double fill = -__builtin_huge_val();
   std::vector<Origin> origins;  ///< of mask nodes that the composite replaces
 };

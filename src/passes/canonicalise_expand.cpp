@@ -8,6 +8,7 @@
 //   Reduce(Expand(a)) ⇒ Expand(Reduce(a))        requires: reduced axes were not expanded
 //   Attention(…, Expand(bias), Expand(keep)) ⇒ Attention(…, bias, keep)
 //   Gather(x, Expand(i)) ⇒ Expand(Gather(x, i))  requires: axis 0
+//   Reshape(Tile(a, [n, 1, …])) ⇒ Expand(Reshape(a))  requires: to [n, the shape of a]
 //   a layout change or gather of a uniform tensor ⇒ Expand of its scalar
 #include <algorithm>
 
@@ -139,7 +140,9 @@ bool attention_broadcasts(Graph& graph, NodeId id) {
   if (n.op != OpKind::kAttention) return false;
   std::vector<ValueId> inputs = n.inputs;
   bool any = false;
-  for (size_t i = 3; i <= 4 && i < inputs.size(); ++i) {  // bias and keep
+  using enum AttentionAttrs::Input;
+  for (size_t i : {kBias, kKeep, kKeepQueries}) {
+    if (i >= inputs.size()) break;
     const Node* expand = inputs[i] == kNoValue ? nullptr : expand_of(graph, inputs[i]);
     if (!expand) continue;
     inputs[i] = expand->inputs[0];
@@ -147,6 +150,24 @@ bool attention_broadcasts(Graph& graph, NodeId id) {
   }
   if (any) mutate(graph, id, OpKind::kAttention, std::move(inputs), n.attrs);
   return any;
+}
+
+bool expand_tile(Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  if (n.op != OpKind::kReshape || !n.attrs_as<ShapeAttrs>().has_shape) return false;
+  const Node* tile = producer_of(graph, n.inputs[0], OpKind::kTile);
+  const auto& repeats = tile ? graph.value(tile->inputs[1]).values : std::nullopt;
+  if (!repeats || repeats->empty()) return false;
+  SymShape one = shape_of(graph, tile->inputs[0]);
+  one.insert(one.begin(), Dim(1));
+  SymShape wide = one;
+  wide[0] = repeats->front();
+  const bool leading = std::all_of(repeats->begin() + 1, repeats->end(),
+                                   [](const Dim& times) { return times == Dim(1); });
+  if (!leading || !same_shape(wide, shape_of(graph, n.outputs[0]))) return false;
+  const ValueId small = emit_reshape(graph, tile->inputs[0], std::move(one), tile->origins);
+  mutate(graph, id, OpKind::kExpand, {small}, shape_attrs(std::move(wide)));
+  return true;
 }
 
 bool spread_uniform(Graph& graph, NodeId id) {
@@ -162,10 +183,10 @@ bool spread_uniform(Graph& graph, NodeId id) {
 }  // namespace
 
 std::span<const Rule> expand_rules() {
-  static constexpr Rule kRules[] = {&spread_uniform,           &merge_expands,
-                                    &sink_through_elementwise, &sink_through_reshape,
-                                    &sink_through_transpose,   &sink_through_reduce,
-                                    &sink_through_gather,      &attention_broadcasts};
+  static constexpr Rule kRules[] = {
+      &spread_uniform,       &merge_expands,          &sink_through_elementwise,
+      &sink_through_reshape, &sink_through_transpose, &sink_through_reduce,
+      &sink_through_gather,  &attention_broadcasts,   &expand_tile};
   return kRules;
 }
 

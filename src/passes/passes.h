@@ -23,6 +23,8 @@ int raise_l2_norm(ir::Graph& graph);
 
 // ---- fuse: after precision is decided
 int split_attention(ir::Graph& graph);  ///< only with attention=off
+/// Those with scores by relative position that the device has no kernel for.
+int split_refused_attention(ir::Graph& graph, const PassOptions& options);
 int drop_transposes(ir::Graph& graph);
 int fuse_conv_batch_norm(ir::Graph& graph);
 int fuse_embed_norm(ir::Graph& graph);

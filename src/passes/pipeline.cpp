@@ -25,7 +25,7 @@ std::span<const Pass> pipeline() {
       // First, so that the weights that it leaves are constants for the passes below.
       Pass{"integer_products", Phase::kFuse, true, nullptr, &fold_weights, &multiply_as_integers},
       // Raising always runs, so that roles keep their meaning; `off` splits the composite again.
-      Pass{"attention", Phase::kFuse, true, nullptr, &split_attention},
+      Pass{"attention", Phase::kFuse, true, nullptr, &split_attention, &split_refused_attention},
       Pass{"transposed_elementwise", Phase::kFuse, true, &drop_transposes},
       Pass{"conv_batch_norm", Phase::kFuse, true, &fuse_conv_batch_norm},
       Pass{"embed_norm", Phase::kFuse, true, &fuse_embed_norm},

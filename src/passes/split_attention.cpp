@@ -4,6 +4,12 @@
 //   probabilities are stored in f32; the products keep their requests.
 //   requires: no rotary tables, no packed sequences, masks that replace scores (not masks_add);
 //   with causal, as many queries as keys. Other attentions stay fused: they have no plain form.
+// Also where the device has no kernel for scores by relative position:
+//   Attention{x, list} ⇒ scores + GatherElements(x, list[i − j + Sk])
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -19,8 +25,10 @@ class Split {
       : graph_(graph), node_(graph.node(id)), attrs_(node_.attrs_as<AttentionAttrs>()) {}
 
   bool possible() const {
-    if (node_.inputs.size() > kKeep + 1 || (attrs_.masks_add && node_.has_input(kKeep)))
-      return false;
+    for (size_t i : {kStartsQ, kStartsK, kCosines, kSines, kPlaces})
+      if (node_.has_input(i)) return false;
+    if (attrs_.masks_add && (node_.has_input(kKeep) || node_.has_input(kKeepQueries))) return false;
+    if (attrs_.zero_hidden_rows && attrs_.fill != -HUGE_VAL) return false;
     const SymShape &q = shape(kQ), &k = shape(kK);
     if (attrs_.causal && !(q[1] == k[1])) return false;
     return q[2] == k[2] || (q[2].is_constant() && k[2].is_constant());
@@ -31,14 +39,21 @@ class Split {
     const ValueId k = transpose(repeat_heads(input(kK)), {0, 2, 3, 1});
     const ValueId v = transpose(repeat_heads(input(kV)), {0, 2, 1, 3});
     ValueId scores = product(q, k, "scores", {DType::kF32, false});
+    scores = with_positions(scores);
     if (attrs_.scale != 1) scores = inner(kMul, {scores, scalar(attrs_.scale)}, "scores");
     if (node_.has_input(kBias)) scores = inner(kAdd, {scores, input(kBias)}, "scores");
-    if (node_.has_input(kKeep)) scores = masked(scores, input(kKeep));
+    for (size_t i : {kKeep, kKeepQueries})
+      if (node_.has_input(i)) scores = masked(scores, input(i));
     if (attrs_.causal) scores = masked(scores, lower_triangle(scores));
     ValueId probs = inner(kSoftmax, {scores}, "probs", AxisAttrs{-1});
     if (attrs_.zero_nan_rows) {
       const ValueId is_nan = ops::emit(graph_, kIsNaN, {probs}, NoAttrs{}, {});
       probs = inner(kWhere, {is_nan, scalar(0), probs}, "probs");
+    }
+    // Beside a key that is seen, those hidden by -inf have the probability 0.
+    for (size_t i : {kKeep, kKeepQueries}) {
+      if (attrs_.zero_hidden_rows && node_.has_input(i))
+        probs = inner(kWhere, {input(i), probs, scalar(0)}, "probs");
     }
     return transpose(product(probs, v, "context", node_.request.store), {0, 2, 1, 3});
   }
@@ -49,6 +64,45 @@ class Split {
   ValueId scalar(double c) { return add_scalar(graph_, DType::kF32, c); }
   ValueId transpose(ValueId v, std::vector<int64_t> perm) {
     return emit_transpose(graph_, v, std::move(perm), {});
+  }
+
+  // Adds what relative positions say of the products.
+  ValueId with_positions(ValueId scores) {
+    if (node_.has_input(kQueryPositions)) {
+      const ValueId x = transpose(input(kQueryPositions), {0, 2, 1, 3});
+      const ValueId list = by_distance(input(kQueryBuckets));
+      scores = inner(kAdd, {scores, gathered(x, list, shape_of(graph_, scores))}, "scores");
+    }
+    if (node_.has_input(kKeyPositions)) {
+      const ValueId x = transpose(input(kKeyPositions), {0, 2, 1, 3});
+      const ValueId list = transpose(by_distance(input(kKeyBuckets)), {1, 0});
+      SymShape by_key = shape_of(graph_, scores);
+      std::swap(by_key[2], by_key[3]);
+      const ValueId added = transpose(gathered(x, list, by_key), {0, 1, 3, 2});
+      scores = inner(kAdd, {scores, added}, "scores");
+    }
+    return scores;
+  }
+  // list[i − j + Sk], [Sq, Sk]
+  ValueId by_distance(ValueId list) {
+    const Dim queries = shape(kQ)[1], keys = shape(kK)[1];
+    const ValueId i = emit_reshape(graph_, range(keys, keys + queries), {queries, Dim(1)}, {});
+    const ValueId j = emit_reshape(graph_, range(0, keys), {Dim(1), keys}, {});
+    const ValueId at = ops::emit(graph_, kSub, {i, j}, NoAttrs{}, {});
+    return ops::emit(graph_, kGather, {list, at}, AxisAttrs{0}, {});
+  }
+  ValueId range(const Dim& begin, const Dim& end) {
+    const auto number = [&](const Dim& d) {
+      ShapeValuesAttrs attrs;
+      attrs.values = {d};
+      attrs.scalar = true;
+      return ops::emit(graph_, kShapeValues, {}, attrs, {});
+    };
+    return ops::emit(graph_, kRange, {number(begin), number(end), number(1)}, NoAttrs{}, {});
+  }
+  ValueId gathered(ValueId x, ValueId index, const SymShape& wide) {
+    return inner(kGatherElements, {x, emit_expand(graph_, index, wide, {})}, "scores",
+                 AxisAttrs{-1});
   }
 
   // [B, S, Hk, D] as [B, S, H, D]: every key head for the queries that share it.
@@ -121,10 +175,19 @@ class Split {
 
 }  // namespace
 
-int split_attention(Graph& graph) {
+namespace {
+
+bool reads_positions(const Node& node) {
+  return std::ranges::any_of(std::array{kQueryPositions, kKeyPositions, kKeepQueries},
+                             [&](size_t i) { return node.has_input(i); });
+}
+
+// Those that `wanted` says.
+template <class Wanted>
+int split_some(Graph& graph, const Wanted& wanted) {
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (graph.node(id).op != kAttention || !is_live(graph, id)) continue;
+    if (graph.node(id).op != kAttention || !is_live(graph, id) || !wanted(graph.node(id))) continue;
     Split split(graph, id);
     if (!split.possible()) continue;
     const ValueId out = graph.node(id).outputs[0];
@@ -134,6 +197,19 @@ int split_attention(Graph& graph) {
   }
   graph.remove_dead();
   return found;
+}
+
+}  // namespace
+
+int split_attention(Graph& graph) {
+  return split_some(graph, [](const Node&) { return true; });
+}
+
+int split_refused_attention(Graph& graph, const PassOptions& options) {
+  if (!options.takes) return 0;
+  return split_some(graph, [&](const Node& node) {
+    return reads_positions(node) && !options.takes(graph, node);
+  });
 }
 
 }  // namespace vernier::passes

@@ -121,10 +121,13 @@ Name heads_of(Writer& w, const Name& x) {
 struct DebertaShared {
   Name mask, positions, relative;  // [b, 1, s, s]; q − k [1, s, s]; [2·span, hidden]
 };
+struct Attended {
+  Name states, probabilities;
+};
 constexpr int64_t kSpan = 8;
 
-Name deberta_attention(Writer& w, const Name& x, const DebertaShared& shared,
-                       DebertaMask spelling) {
+Attended deberta_attention(Writer& w, const Name& x, const DebertaShared& shared,
+                           DebertaMask spelling) {
   const Name q = heads_of(w, w.linear(x, kHidden, kHidden));
   const Name k = heads_of(w, w.linear(x, kHidden, kHidden));
   const Name v = heads_of(w, w.linear(x, kHidden, kHidden));
@@ -166,7 +169,7 @@ Name deberta_attention(Writer& w, const Name& x, const DebertaShared& shared,
   const Name by_head =
       w.reshape(context, {w.integers({-1}), w.integers({kHeads}), length, w.integers({kHeadDim})});
   const Name merged = w.transpose(by_head, {0, 2, 1, 3});
-  return w.reshape(merged, {batch, length, w.integers({kHidden})});
+  return {w.reshape(merged, {batch, length, w.integers({kHidden})}), probs};
 }
 
 // ---- GPT-2
@@ -304,7 +307,7 @@ Name masked(Writer& w, Spelling spelling, float fill, const Name& scores) {
 
 }  // namespace
 
-std::string deberta_bytes(DebertaMask mask) {
+std::string deberta_bytes(DebertaMask mask, DebertaOutput output) {
   ModelBuilder model(17);
   model.input("input_ids", kInt64, {"batch", "seq"});
   model.input("attention_mask", kInt64, {"batch", "seq"});
@@ -320,13 +323,21 @@ std::string deberta_bytes(DebertaMask mask) {
   DebertaShared shared{.mask = pairs, .positions = {}, .relative = {}};
   shared.positions = w.unsqueeze(w.op("Sub", {w.unsqueeze(at, 1), w.unsqueeze(at, 0)}), 0);
   shared.relative = w.layer_norm(w.weight({2 * kSpan, kHidden}, 1));
+  std::vector<Name> probabilities;
   for (int layer = 0; layer < 2; ++layer) {
     w.in("/encoder/layer." + std::to_string(layer));
-    const Name attended = w.linear(deberta_attention(w, x, shared, mask), kHidden, kHidden);
-    x = w.layer_norm(w.op("Add", {attended, x}));
+    const Attended own = deberta_attention(w, x, shared, mask);
+    probabilities.push_back(own.probabilities);
+    x = w.layer_norm(w.op("Add", {w.linear(own.states, kHidden, kHidden), x}));
     x = w.layer_norm(w.op("Add", {w.feed_forward(x), x}));
   }
+  if (output == DebertaOutput::kFirstToken)
+    x = w.op("Gather", {x, w.integer(0)}, {attr_int("axis", 1)});
   w.output(x, "last_hidden_state");
+  for (size_t layer = 0; layer < probabilities.size(); ++layer) {
+    if (output == DebertaOutput::kProbabilities)
+      w.output(probabilities[layer], "attentions." + std::to_string(layer));
+  }
   return model.bytes();
 }
 

@@ -18,7 +18,12 @@ enum class DebertaMask : uint8_t {
   kMaskedFill,  ///< masked_fill(~mask, finfo.min), softmax
   kXSoftmax     ///< the same, and masked_fill(~mask, 0) behind the softmax
 };
-std::string deberta_bytes(DebertaMask mask);
+enum class DebertaOutput : uint8_t {
+  kTokens,         ///< the states of all tokens
+  kFirstToken,     ///< that of the first one
+  kProbabilities,  ///< of all tokens, and the probabilities, so that no Attention is raised
+};
+std::string deberta_bytes(DebertaMask mask, DebertaOutput output = DebertaOutput::kTokens);
 /// Of rows with these numbers of valid positions, length 7.
 NamedTensors deberta_inputs(const std::vector<int64_t>& valid);
 

@@ -47,7 +47,16 @@ INSTANTIATE_TEST_SUITE_P(Modes, Masks, ::testing::Values("fp32", "fp16", "bf16")
 TEST_P(Masks, OfDebertaHidePairsOfPositions) {
   for (const DebertaMask mask : {DebertaMask::kMaskedFill, DebertaMask::kXSoftmax}) {
     SCOPED_TRACE(mask == DebertaMask::kMaskedFill ? "masked_fill" : "XSoftmax");
-    expect_pass(deberta_bytes(mask), deberta_inputs({7, 3, 1, 0}));
+    const std::string bytes = deberta_bytes(mask);
+    expect_pass(bytes, deberta_inputs({7, 3, 1, 0}));
+    expect_pass(deberta_bytes(mask, DebertaOutput::kProbabilities), deberta_inputs({7, 3, 1, 0}));
+    const plan::Plan plan = plan_of(*onnx::import_bytes(bytes), policy());
+    const auto is = [](OpKind op) { return [op](const plan::Step& s) { return s.op == op; }; };
+    EXPECT_EQ(std::ranges::count_if(plan.steps, is(OpKind::kAttention)), 2);
+    EXPECT_EQ(std::ranges::count_if(plan.steps, is(OpKind::kGatherElements)), 0);
+    const plan::Plan split =
+        plan_of(*onnx::import_bytes(bytes), {.mode = policy().mode, .passes_off = {"attention"}});
+    EXPECT_EQ(std::ranges::count_if(split.steps, is(OpKind::kGatherElements)), 4);
   }
 }
 
@@ -102,7 +111,8 @@ TEST_P(Masks, OfTrueInfinitiesAreTheModelsOwn) {
 // What is known of the constants is done before any data are seen, with a note and a reason.
 TEST(MaskLedger, NamesTheNodesThatAreKeptInF32) {
   for (const char* mode : {"fp16", "bf16"}) {
-    const auto model = onnx::import_bytes(deberta_bytes(DebertaMask::kMaskedFill));
+    const auto model =
+        onnx::import_bytes(deberta_bytes(DebertaMask::kMaskedFill, DebertaOutput::kProbabilities));
     const plan::Plan plan = plan_of(*model, {.mode = mode});
     size_t rows = 0, notes = 0;
     for (const plan::LedgerRow& row : plan.ledger) {
@@ -123,7 +133,8 @@ TEST(MaskLedger, NamesTheNodesThatAreKeptInF32) {
 // Who insists on 16 bits gets them, and verify says what became of it: the node, the value, why,
 // and rules that mend it. Localise and bisect name the same node.
 TEST(MaskVerdict, NamesNodeValueReasonAndRule) {
-  const auto model = onnx::import_bytes(deberta_bytes(DebertaMask::kMaskedFill));
+  const auto model =
+      onnx::import_bytes(deberta_bytes(DebertaMask::kMaskedFill, DebertaOutput::kProbabilities));
   for (const char* type : {"f16", "bf16"}) {
     const Policy policy{.mode = type == std::string("f16") ? "fp16" : "bf16",
                         .rules = {std::string("op:Where store==") + type}};
@@ -163,7 +174,7 @@ TEST(MaskedRun, WarnsOfNaNAndWhereItBegins) {
   const test::TemporaryFolder folder;
   const std::string model = folder / "deberta.onnx", engine = folder / "deberta.vn",
                     inputs = folder / "in.npz", outputs = folder / "out.npz";
-  const std::string bytes = deberta_bytes(DebertaMask::kMaskedFill);
+  const std::string bytes = deberta_bytes(DebertaMask::kMaskedFill, DebertaOutput::kProbabilities);
   std::ofstream(model, std::ios::binary) << bytes;
   io::write_npz(inputs, deberta_inputs({7, 3, 0}));
   const auto run = [&](std::vector<std::string> more) {
@@ -185,7 +196,7 @@ TEST(MaskedRun, WarnsOfNaNAndWhereItBegins) {
   const auto expect_named = [&](const std::string& kind) {
     EXPECT_EQ(outcome.err.find("vernier: " + kind), 0U) << outcome.err;
     for (const char* part :
-         {"output 'last_hidden_state' holds NaN or infinity", "'/encoder/layer.0/Where')",
+         {"outputs 'last_hidden_state', 'attentions.0'", "'/encoder/layer.0/Where')",
           "is the first to make it of finite inputs", "makes NaN of that", "vernier verify"})
       EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
   };
@@ -202,7 +213,7 @@ TEST(MaskedReport, SaysAtItsHeadWhatMendsIt) {
   const test::TemporaryFolder folder;
   const std::string model = folder / "model.onnx", engine = folder / "model.vn",
                     page_file = folder / "report.html";
-  std::ofstream(model) << deberta_bytes(DebertaMask::kMaskedFill);
+  std::ofstream(model) << deberta_bytes(DebertaMask::kMaskedFill, DebertaOutput::kProbabilities);
   ASSERT_EQ(
       test::run_program({"build", model, "-o", engine, "--fp16", "--rule", "op:Where store==f16"})
           .code,
