@@ -72,6 +72,7 @@ class Packer {
     kWhole,    ///< as it is: it has neither rows nor places
     kTokens,   ///< [B, S, …]
     kByPlace,  ///< [1, S, …] or [S, …]: the same for every row
+    kHeads,    ///< [B, H, S, …], made of [B, S, H, …] in the region
     kUnclear,
   };
   // `rank`: of the result that it is broadcast to, which begins [B, S].
@@ -111,10 +112,37 @@ class Packer {
     }
   }
 
+  // [B, S, H, …] as [B, H, S, …], or back.
+  static bool swaps_heads(const Node& node) {
+    return node.op == kTranspose &&
+           node.attrs_as<TransposeAttrs>().perm == std::vector<int64_t>{0, 2, 1, 3};
+  }
+  // A product for each head with one weight [1, H, D, P] for all tokens.
+  bool multiplies_heads(const Node& node) const {
+    if (node.op != kMatMul || !has_heads(node.inputs[0])) return false;
+    const SymShape& weight = shape_of(graph_, node.inputs[1]);
+    return weight.size() == 4 && weight[0] == Dim(1);
+  }
+  // Is it [B, H, S, …], of places?
+  bool has_heads(ValueId value) const {
+    const Node* n = graph_.producer(value);
+    if (n == nullptr) return false;
+    if (swaps_heads(*n)) return has_places(n->inputs[0]) && !has_heads(n->inputs[0]);
+    return multiplies_heads(*n);
+  }
+  // As readings(), of what makes scores by relative position.
+  std::vector<Reading> head_readings(const Node& node) const {
+    if (swaps_heads(node) && has_heads(node.inputs[0])) return {Reading::kHeads};
+    if (swaps_heads(node) && has_places(node.inputs[0])) return {Reading::kTokens};
+    if (multiplies_heads(node)) return {Reading::kHeads, Reading::kWhole};
+    return {};
+  }
+
   // What the operands of a node are to it, by input; empty: it cannot compute tokens only.
   std::vector<Reading> readings(const Node& node) const {
     std::vector<Reading> found(node.inputs.size(), Reading::kWhole);
     if (!node.subgraphs.empty() || node.op == kTokenIndex) return {};
+    if (auto heads = head_readings(node); !heads.empty()) return heads;
     for (ValueId out : node.outputs) {
       if (out != kNoValue && !has_places(out)) return {};
     }
@@ -203,6 +231,15 @@ class Packer {
     if (one_query && (attrs.causal || node.has_input(kCosines)))
       return refuse("is causal or rotated, and has one query for each row");
     if (one_query && graph_.is_output(node.outputs[0])) return refuse("is an output");
+    for (size_t i : {kQueryPositions, kKeyPositions}) {
+      if (!node.has_input(i)) continue;
+      if (one_query || !has_places(node.inputs[i]))
+        return refuse("has scores by relative position of other places");
+      found[i] = Reading::kTokens;
+    }
+    if (node.has_input(kKeepQueries) &&
+        (one_query || token_mask_of(graph_, node.inputs[kKeepQueries]) != mask_))
+      return refuse("hides queries by another mask");
     found[kK] = found[kV] = Reading::kTokens;
     if (!bias) found[kKeep] = Reading::kTokens;
     found[kQ] = one_query ? Reading::kWhole : Reading::kTokens;
@@ -258,10 +295,11 @@ class Packer {
         continue;
       }
       std::vector<Reading> found = readings(node);
-      if (std::ranges::find(found, Reading::kTokens) != found.end())
+      if (std::ranges::any_of(
+              found, [](Reading r) { return r == Reading::kTokens || r == Reading::kHeads; }))
         region_.emplace(id, std::move(found));
     }
-    while (drop_read_by_others() || drop_unattended()) {
+    while (drop_read_by_others() || drop_unattended() || drop_headless()) {
     }
   }
 
@@ -377,7 +415,7 @@ class Packer {
     }
     for (NodeId user : graph_.value(value).users) {
       const Node& n = graph_.node(user);
-      if (!in_region(user) && !reads_tokens(n, value))
+      if (!in_region(user) && (has_heads(value) || !reads_tokens(n, value)))
         return "node '" + n.name + "' (" + std::string(vernier::name(n.op)) +
                ") reads the padding, too";
     }
@@ -408,6 +446,19 @@ class Packer {
     }
     return std::erase_if(region_, [&](const auto& entry) {
              return !kept.contains(entry.first) && !before.contains(entry.first);
+           }) > 0;
+  }
+
+  // Nodes whose operand by heads is not made in the region.
+  bool drop_headless() {
+    return std::erase_if(region_, [&](const auto& entry) {
+             const auto& [id, readings] = entry;
+             for (size_t i = 0; i < readings.size(); ++i) {
+               const ValueId in = graph_.node(id).inputs[i];
+               if (readings[i] == Reading::kHeads && !in_region(graph_.value(in).producer))
+                 return true;
+             }
+             return false;
            }) > 0;
   }
 
@@ -602,6 +653,10 @@ class Packer {
     const Node node = graph_.node(id);
     const size_t rank = shape_of(graph_, node.outputs[0]).size();
     const bool ids = node.op == kGather || node.op == kEmbedNorm;
+    // verify would take the axis of heads for places.
+    const Reading first = region_.at(id)[0];
+    if (swaps_heads(node) ? first == Reading::kTokens : first == Reading::kHeads)
+      graph_.value(node.outputs[0]).name.clear();
     graph_.set_inputs(id, operands(node, ids ? rank - 1 : rank));
     if (node.op == kReshape) {
       SymShape shape = shape_of(graph_, node.outputs[0]);
@@ -614,6 +669,12 @@ class Packer {
     ops::infer_node(graph_, id);
   }
 
+  // Which tokens [1, 1, 1, T] a keep mask keeps.
+  ValueId packed_keep(ValueId keep) {
+    const auto mask = keep_mask_of(graph_, keep);
+    return mask && !mask->exact ? pack_keys(keep) : kept_;
+  }
+
   void rewrite_attention(NodeId id) {
     const Node node = graph_.node(id);
     const bool one_query = !has_places(node.outputs[0]);
@@ -622,18 +683,22 @@ class Packer {
     const std::vector<NodeId> users = users_of(graph_, out);
     const std::optional<HidingBias> bias = bias_of(node);
     Node without = node;
-    if (without.has_input(kKeep)) without.inputs[kKeep] = kNoValue;
+    for (size_t i : {kKeep, kKeepQueries})
+      if (without.has_input(i)) without.inputs[i] = kNoValue;
     std::vector<ValueId> inputs = operands(without, 4);
-    inputs.resize(kPlaces + 1, kNoValue);
+    inputs.resize(std::max<size_t>(inputs.size(), kPlaces + 1), kNoValue);
     auto attrs = node.attrs_as<AttentionAttrs>();
     if (bias && bias->by_places == kNoValue) {
       inputs[kBias] = pack_keys(inputs[kBias]);
     } else {
-      const auto keep = bias ? std::nullopt : keep_mask_of(graph_, node.inputs[kKeep]);
-      inputs[kKeep] = keep && !keep->exact ? pack_keys(node.inputs[kKeep]) : kept_;
+      inputs[kKeep] = bias ? kept_ : packed_keep(node.inputs[kKeep]);
       if (bias) inputs[kBias] = bias->by_places;
       if (bias) attrs.fill = bias->of_mask.fill;
       attrs.bias_in_sequence = node.has_input(kBias);
+    }
+    if (node.has_input(kKeepQueries)) {
+      const ValueId keep = packed_keep(node.inputs[kKeepQueries]);
+      inputs[kKeepQueries] = emit_reshape(graph_, keep, {1, 1, tokens_, 1}, {});
     }
     graph_.node(id).attrs = encode(attrs);
     inputs[kPlaces] = places_;

@@ -294,6 +294,53 @@ TEST(Unpad, ABiasByPairsOfPlaces) {
                 12, kBehind);
 }
 
+// Scores by relative position are those of two places of a row, wherever it begins. Their products
+// are by heads.
+const std::string kByDistance = "%lq: i64[s + s], %w: f32[1, 2, 4, 3]";
+std::string with_positions(const std::string& weight = "%w", const std::string& queries = "%qm") {
+  const std::string products =
+      "%qh = Transpose(%q) {perm=[0, 2, 1, 3]} %qp = MatMul(%qh, " + weight +
+      ") %qr = Transpose(%qp) {perm=[0, 2, 1, 3]} %list = Clip(%lq, i64{0}, i64{2}) ";
+  const std::string mask =
+      "%q0 = Reshape(%mask) {shape=(b, 1, s, 1), has_shape=true} %qm = Cast(%q0) {to=bool} ";
+  return heads("q", "%n") + heads("k", "%n") + heads("v", "%n") + products +
+         (queries == "%qm" ? mask : "") +
+         "%a = Attention(%q, %k, %v, _, %m, _, _, _, _, _, %qr, _, %list, _, " + queries +
+         ") {scale=0.5, fill=-1e+30} %c = Reshape(%a) {shape=(b, s, 8), has_shape=true} "
+         "%d = Linear(%c, %o) %r = Add(%d, %n) ";
+}
+
+TEST(Unpad, ScoresByRelativePosition) {
+  const std::string inputs = kInputs + ", " + kByDistance;
+  expect_unpads(graph_text(inputs, kNorm + kKeep + with_positions() + "%y = Slice(%r)" + kFirst),
+                13, kBehind);
+  // In front, too.
+  expect_unpads(graph_text(inputs, kNorm + kKeep + with_positions() +
+                                       "%f = Cast(%mask) {to=f32} %y = MaskedMean(%r, %f)"),
+                13, kBoth);
+}
+
+// Weights of each row, or products that something else reads: computed at all places, then packed.
+TEST(Unpad, ScoresByRelativePositionThatAreNotOfTokensAlone) {
+  const std::string first = "Slice(%r)" + kFirst;
+  expect_unpads(graph_text(kInputs + ", %lq: i64[s + s], %w: f32[b, 2, 4, 3]",
+                           kNorm + kKeep + with_positions() + "%y = " + first),
+                11, kBehind);
+  expect_unpads(graph_text(kInputs + ", " + kByDistance,
+                           kNorm + kKeep + with_positions() +
+                               "%z = ReduceMax(%qp) {axes=[1, 2, 3]} %z1 = Reshape(%z) "
+                               "{shape=(b, 1, 1), has_shape=true} %r1 = " +
+                               first + "%y = Mul(%r1, %z1)"),
+                11, kBehind);
+}
+
+TEST(Unpad, StaysWhereAnotherMaskHidesQueries) {
+  expect_stays(
+      graph_text(kInputs + ", " + kByDistance + ", %other: bool[b, 1, s, 1]",
+                 kNorm + kKeep + with_positions("%w", "%other") + "%y = Slice(%r)" + kFirst),
+      "hides queries by another mask");
+}
+
 TEST(Unpad, StaysWithoutAMaskOfPlaces) {
   const std::string first = "%y = Slice(%r)" + kFirst;
   expect_stays(graph_text(kInputs, kNorm + layer("%q, %k, %v") + first), "");

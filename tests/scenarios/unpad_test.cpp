@@ -254,6 +254,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Family{"mpnet", [] { return relative_bias_bytes(RelativeBias::kMpnet); }},
         Family{"t5", [] { return relative_bias_bytes(RelativeBias::kT5); }},
+        Family{"deberta",
+               [] { return deberta_bytes(DebertaMask::kMaskedFill, DebertaOutput::kFirstToken); }},
+        Family{"deberta_of_zeroed_rows",
+               [] { return deberta_bytes(DebertaMask::kXSoftmax, DebertaOutput::kFirstToken); }},
         Family{"last_token_pairs", [] { return last_token_bytes(LastToken::kPairs); }},
         Family{"last_token_gather", [] { return last_token_bytes(LastToken::kGather); }},
         Family{"last_place", [] { return last_token_bytes(LastToken::kLastPlace); }}),
