@@ -36,8 +36,21 @@ bool too_large(const Graph& graph, const Node& node, int64_t result_elems) {
   return shared && node.op == OpKind::kTranspose && result_elems > kLargeElems;
 }
 
+// A product of two matrices in at most 2^30 operations: those of 512 relative positions and a
+// weight of 1024 x 1024 (DeBERTa), about 0.1 s.
+bool is_quick_product(const Graph& graph, const Node& node) {
+  constexpr double kMostWork = 0x1p30;
+  if (node.op != OpKind::kMatMul && node.op != OpKind::kLinear) return false;
+  const SymShape& x = shape_of(graph, node.inputs[0]);
+  const auto inner = x.empty() ? std::nullopt : x.back().as_constant();
+  const auto results = elems_of(graph, node.outputs[0]);
+  if (!inner || !results) return false;
+  return 2.0 * static_cast<double>(*inner) * static_cast<double>(*results) <= kMostWork;
+}
+
 bool is_expensive(const Graph& graph, const Node& node) {
   // The evaluators of products are slow: weights above this size are not multiplied at build time.
+  if (is_quick_product(graph, node)) return false;
   const bool contraction = node.op == OpKind::kMatMul || node.op == OpKind::kGemm ||
                            node.op == OpKind::kLinear || node.op == OpKind::kConv ||
                            node.op == OpKind::kEinsum || node.op == OpKind::kAttention;

@@ -146,6 +146,19 @@ TEST(Fold, LargeResultsOfSmallConstantsStay) {
   expect_rewrite({&fold, text, text});
 }
 
+TEST(Fold, ProductsOfWeightsUpToABound) {
+  const auto left = [](const std::string& rows) {
+    const auto graph = graph_of("graph g(%x: f32[" + rows + ", 300]) { %a = const f32[" + rows +
+                                ", 300] normal(seed=3) %b = const f32[300, 300] normal(seed=4) "
+                                "%c = MatMul(%a, %b) %y = Add(%x, %c) return %y as \"y\" }");
+    fold(*graph);
+    graph->remove_dead();
+    return count(*graph, "MatMul");
+  };
+  EXPECT_EQ(left("400"), 0);
+  EXPECT_EQ(left("6000"), 1);
+}
+
 TEST(Fold, EqualLargeConstantsAreOne) {
   const auto graph = graph_of(
       "graph g(%x: f32[200, 2]) { %a = const f32[200, 2] normal(seed=3) "
