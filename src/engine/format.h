@@ -13,7 +13,7 @@ struct XXH3_state_s;  // of xxhash.h
 namespace vernier::engine {
 
 inline constexpr std::array<char, 8> kMagic{'V', 'E', 'R', 'N', 'I', 'E', 'R', '\0'};
-inline constexpr uint32_t kFormatVersion = 15;
+inline constexpr uint32_t kFormatVersion = 16;
 /// Of the section of records (certificate, canary), which begins with it. One of another version
 /// does not count, and the engine is read all the same: version 1, which had no number, recorded
 /// too little, version 2 had no canary.
