@@ -138,7 +138,7 @@ TEST(Damage, ANewerFormatSaysWhatToDo) {
   Bytes bytes = sample_bytes();
   poke(bytes, 8, kFormatVersion + 1);
   const std::string expected =
-      "it has format version 16, this program reads 15; update "
+      "it has format version 17, this program reads 16; update "
       "Vernier or rebuild the engine with this one";
   EXPECT_THAT(message_of(resealed(bytes)), HasSubstr(expected));
   bytes.resize(12);  // whatever else a newer format has
@@ -151,7 +151,7 @@ TEST(Damage, AnOlderFormatSaysWhatToDo) {
   Bytes bytes = sample_bytes();
   poke(bytes, 8, kFormatVersion - 1);
   EXPECT_THAT(message_of(resealed(bytes)),
-              HasSubstr("it has format version 14, this program reads 15; build it again from its "
+              HasSubstr("it has format version 15, this program reads 16; build it again from its "
                         "model"));
 }
 
