@@ -101,8 +101,13 @@ class Split {
     return ops::emit(graph_, kRange, {number(begin), number(end), number(1)}, NoAttrs{}, {});
   }
   ValueId gathered(ValueId x, ValueId index, const SymShape& wide) {
-    return inner(kGatherElements, {x, emit_expand(graph_, index, wide, {})}, "scores",
-                 AxisAttrs{-1});
+    const ValueId out =
+        ops::emit(graph_, kGatherElements, {x, emit_expand(graph_, index, wide, {})}, AxisAttrs{-1},
+                  origins("scores", false));
+    Request& request = graph_.producer(out)->request;
+    request = node_.request;  // not f32 in all modes: kernels that move elements convert nothing
+    request.inner = {};
+    return out;
   }
 
   // [B, S, Hk, D] as [B, S, H, D]: every key head for the queries that share it.
