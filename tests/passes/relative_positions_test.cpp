@@ -235,7 +235,18 @@ TEST(RelativePositions, AreSplitWithTheAttention) {
   options.takes = [](const ir::Graph&, const ir::Node&) { return true; };
   EXPECT_EQ(split_refused_attention(*graph->clone(), options), 0);
   options.takes = [](const ir::Graph&, const ir::Node&) { return false; };
-  EXPECT_EQ(split_refused_attention(*graph->clone(), options), 1);
+  const auto refused = graph->clone();
+  for (ir::NodeId id : refused->order()) {
+    ir::Node& node = refused->node(id);
+    if (node.op == OpKind::kAttention) node.request.store = {DType::kF16, false};
+  }
+  EXPECT_EQ(split_refused_attention(*refused, options), 1);
+  for (ir::NodeId id : refused->order()) {  // what moves elements has no other type
+    const ir::Node& node = refused->node(id);
+    if (node.op == OpKind::kGatherElements) {
+      EXPECT_EQ(node.request.store.type, DType::kF16);
+    }
+  }
 }
 
 // ---- GPT-2 as PyTorch 1.4 exported it: scores·b − 10000·(1 − b)
