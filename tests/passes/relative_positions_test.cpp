@@ -9,7 +9,6 @@
 namespace vernier::passes::testing {
 namespace {
 
-using ir::kNoValue;
 
 int raise_and_clean(ir::Graph& graph) {
   canonicalise(graph);
