@@ -9,7 +9,6 @@
 namespace vernier::passes::testing {
 namespace {
 
-
 int raise_and_clean(ir::Graph& graph) {
   canonicalise(graph);
   const int found = raise_attention(graph);
