@@ -44,7 +44,7 @@ def first_equal(answers):
 
 
 def vernier_summary(windows):
-    """As report.summary(), of windows of which the medians are known."""
+    """Like report.summary(), for windows whose medians are known."""
     medians = [window["median_ms"] for window in windows]
     return {"median_ms": statistics.median(medians), "window_medians_ms": medians,
             "drift": max(medians) / min(medians) - 1, "runs": sum(w["runs"] for w in windows),
@@ -53,7 +53,7 @@ def vernier_summary(windows):
 
 @contextlib.contextmanager
 def watched(result, what):
-    """A failure inside is told and stored; the rest is still measured."""
+    """Prints and records a failure inside, so that the rest is still measured."""
     try:
         yield
     except Exception as error:  # PyTorch's too, of any kind
@@ -80,7 +80,7 @@ class Comparison:
 
     @contextlib.contextmanager
     def watched_peer(self, name):
-        """As watched(). A failure of ONNX Runtime is the reason why it is left out from here on."""
+        """Like watched(), but after a failure of ONNX Runtime, its columns are skipped and say why."""
         if name == "unpadded":
             with self.watched(name):
                 yield
@@ -119,7 +119,7 @@ class Comparison:
         build["first_result_s"] = build["seconds"] + time.perf_counter() - start
 
     def build_again(self):
-        """From the tuning record: the same bytes?"""
+        """Builds from the tuning record and checks that the bytes are the same."""
         with self.watched("second build"):
             again = self.program.build(self.name, self.kind, self.cells, ".again")
             first = self.program.engine(self.name, self.kind)
@@ -186,7 +186,7 @@ class Comparison:
         torch_peer.release(self.options.device)
 
     def compare_cell(self, entry, inputs):
-        """What the peers' last timed runs left, with the answers of padded PyTorch."""
+        """Compares the answers of the peers' last timed runs with those of padded PyTorch."""
         timed = [name for name in self.peers if name in entry]
         with self.watched(f"{entry['cell']} answers"):
             want = self.peer.answers(self.kind, inputs).ravel().tolist() if timed else []
@@ -232,7 +232,7 @@ class Comparison:
         return True
 
     def run(self, truth, background):
-        """All there is to tell. The second build runs beside the larger cells."""
+        """Measures everything. The second build runs while the larger cells are measured."""
         try:
             self.run_subjects(truth, background)
         finally:
