@@ -80,7 +80,7 @@ class Comparison:
 
     @contextlib.contextmanager
     def watched_peer(self, name):
-        """Like watched(), but after a failure of ONNX Runtime, its columns are skipped and say why."""
+        """Like watched(), but a failure of ONNX Runtime only skips its columns, which say why."""
         if name == "unpadded":
             with self.watched(name):
                 yield

@@ -5,18 +5,10 @@
 #include "passes/attention_parts.h"
 #include "passes/pass_testing.h"
 #include "passes/passes.h"
+#include "passes/raising.h"
 
 namespace vernier::passes::testing {
 namespace {
-
-// As in the pipeline: the transposes that raising leaves cancel against the exporter's.
-int raise_and_clean(ir::Graph& graph) {
-  canonicalise(graph);
-  const int found = raise_attention(graph);
-  graph.remove_dead();
-  graph.sort();
-  return found + canonicalise(graph);
-}
 
 constexpr const char* kInputs =
     "%q: f32[b, sq, 2, 4], %k: f32[b, sk, 2, 4], %v: f32[b, sk, 2, 6], %mask: bool[b, 1, 1, sk], "

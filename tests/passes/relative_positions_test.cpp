@@ -1,21 +1,14 @@
-// Scores by relative position as DeBERTa's exporters write them: what of them becomes a part of an
-// Attention, and what stays.
+// Scores by relative position as DeBERTa's exporters write them: which ones an Attention absorbs,
+// and which ones stay as they are.
 #include <gtest/gtest.h>
 
 #include "core/attrs.h"
 #include "passes/pass_testing.h"
 #include "passes/passes.h"
+#include "passes/raising.h"
 
 namespace vernier::passes::testing {
 namespace {
-
-int raise_and_clean(ir::Graph& graph) {
-  canonicalise(graph);
-  const int found = raise_attention(graph);
-  graph.remove_dead();
-  graph.sort();
-  return found + canonicalise(graph);
-}
 
 const std::string kInputs =
     "%q: f32[b, s, 2, 4], %k: f32[b, s, 2, 4], %v: f32[b, s, 2, 6], %c: f32[b, 2, s, 6], "
