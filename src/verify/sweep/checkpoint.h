@@ -25,7 +25,7 @@ struct SweepState {
   Report report = {};  ///< verdict, cause, cells, outputs, checks, rewrites, steps, costs
   std::map<std::string, Pool> pools = {};
   ProjectionReach reach = {};
-  int64_t ties = 0;
+  int64_t ties = 0, ties_of_rewrites = 0;
   std::set<std::string> mixed = {}, seen_alone = {};
   std::vector<std::string> notes = {};
   std::optional<OlderEngine::State> older = {};

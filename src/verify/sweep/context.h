@@ -122,6 +122,7 @@ struct Context {
   /// Operations that a budget leaves for cells beyond the grid: measured, or of a checkpoint.
   std::optional<double> far_work;
   int64_t ties = 0;                ///< decisions of the engine that were taken for R's
+  int64_t ties_of_rewrites = 0;    ///< ties that F and R decide differently
   std::vector<std::string> notes;  ///< for the report
   Schedule schedule;
 };

@@ -45,21 +45,21 @@ std::vector<size_t> made_by(const plan::Step& step) {
   return outputs;
 }
 
-// Takes `engine`'s decisions where one of `noisy` decides otherwise than `exact`, too. Returns how
-// many.
-int64_t take_ties(EvalTensor& exact, const EvalTensor& engine,
+// Takes the decisions of `other` where one of `noisy` decides otherwise than `exact`, too. Returns
+// how many.
+int64_t take_ties(EvalTensor& exact, const EvalTensor& other,
                   const std::vector<EvalTensor>& noisy) {
-  if (engine.shape != exact.shape) return 0;
+  if (other.shape != exact.shape) return 0;
   int64_t ties = 0;
   const auto is_tie = [&](const auto& values, size_t i) {
-    return std::ranges::any_of(noisy, [&](const EvalTensor& other) {
-      return other.shape != exact.shape || values(other)[i] != values(exact)[i];
+    return std::ranges::any_of(noisy, [&](const EvalTensor& draw) {
+      return draw.shape != exact.shape || values(draw)[i] != values(exact)[i];
     });
   };
   const auto merge = [&](const auto& values) {
     for (size_t i = 0; i < values(exact).size(); ++i) {
-      if (values(engine)[i] == values(exact)[i] || !is_tie(values, i)) continue;
-      values(exact)[i] = values(engine)[i];
+      if (values(other)[i] == values(exact)[i] || !is_tie(values, i)) continue;
+      values(exact)[i] = values(other)[i];
       ++ties;
     }
   };
@@ -70,28 +70,11 @@ int64_t take_ties(EvalTensor& exact, const EvalTensor& engine,
   return ties;
 }
 
-// The operand moved about as far as the trials find it off, each element by a share of its own: at
-// least as far, relatively, as the other elements are on average, since four trials may all come
-// near.
-class Perturbed {
+// An operand, each element of which moves by up to three times its own spread.
+class Operand {
  public:
-  Perturbed(EvalTensor exact, const std::vector<EvalTensor>& trials) : exact_(std::move(exact)) {
-    const size_t count = exact_.f.size();
-    spread_.resize(count);
-    double squares = 0, noise = 0;
-    for (size_t i = 0; i < count; ++i) {
-      squares += exact_.f[i] * exact_.f[i];
-      for (const EvalTensor& trial : trials) {
-        const double d = std::abs(trial.f[i] - exact_.f[i]);
-        noise += d * d;
-        spread_[i] = std::max(spread_[i], d);
-      }
-    }
-    const double relative =
-        squares > 0 ? std::sqrt(noise / static_cast<double>(trials.size()) / squares) : 0;
-    for (size_t i = 0; i < count; ++i)
-      spread_[i] = std::max(spread_[i], relative * std::abs(exact_.f[i]));
-  }
+  Operand(EvalTensor exact, std::vector<double> spread)
+      : exact_(std::move(exact)), spread_(std::move(spread)) {}
   const EvalTensor& exact() const { return exact_; }
   EvalTensor draw(std::mt19937_64& random) const {
     std::uniform_real_distribution<double> share(-kReach, kReach);
@@ -105,23 +88,59 @@ class Perturbed {
   std::vector<double> spread_;
 };
 
-// What the step decides when its float operands are moved by what the engine's types explain, for
-// each output of `outputs`. `exact` is left as it was.
-std::vector<std::vector<EvalTensor>> decided_nearby(const plan::Plan& plan, size_t s,
-                                                    const std::vector<size_t>& outputs,
-                                                    PlanEvaluator& exact,
-                                                    const std::vector<PlanEvaluator>& noisy) {
-  const plan::Step& step = plan.steps[s];
-  std::map<size_t, Perturbed> operands;
-  for (int32_t input : step.inputs) {
+// About as far as the trials find the operand off: at least as far, relatively, as the other
+// elements are on average, since four trials may all come near.
+Operand moved_as_trials(EvalTensor exact, const std::vector<EvalTensor>& trials) {
+  std::vector<double> spread(exact.f.size());
+  double squares = 0, noise = 0;
+  for (size_t i = 0; i < spread.size(); ++i) {
+    squares += exact.f[i] * exact.f[i];
+    for (const EvalTensor& trial : trials) {
+      const double d = std::abs(trial.f[i] - exact.f[i]);
+      noise += d * d;
+      spread[i] = std::max(spread[i], d);
+    }
+  }
+  const double relative =
+      squares > 0 ? std::sqrt(noise / static_cast<double>(trials.size()) / squares) : 0;
+  for (size_t i = 0; i < spread.size(); ++i)
+    spread[i] = std::max(spread[i], relative * std::abs(exact.f[i]));
+  return {std::move(exact), std::move(spread)};
+}
+
+// By a part of its rms.
+Operand moved_by(EvalTensor exact, double part) {
+  double squares = 0;
+  for (const double x : exact.f) squares += std::isfinite(x) ? x * x : 0;
+  const double rms = std::sqrt(squares / static_cast<double>(std::max<size_t>(exact.f.size(), 1)));
+  std::vector<double> spread(exact.f.size(), part * rms);
+  return {std::move(exact), std::move(spread)};
+}
+
+using Operands = std::map<size_t, Operand>;  // by value
+
+// The float operands of a step that are no constants, as `make` has them moved.
+template <class Make>
+Operands operands_of(const plan::Plan& plan, size_t s, const PlanEvaluator& exact,
+                     const Make& make) {
+  Operands operands;
+  for (int32_t input : plan.steps[s].inputs) {
     if (input == plan::kNone) continue;
     const auto index = static_cast<size_t>(input);
     EvalTensor value = exact.value(index);
     if (!value.is_float() || plan.values[index].kind == plan::PlanValue::Kind::kConstant) continue;
-    std::vector<EvalTensor> trials;
-    for (const PlanEvaluator& one : noisy) trials.push_back(one.value(index));
-    operands.try_emplace(index, std::move(value), trials);
+    operands.try_emplace(index, make(index, std::move(value)));
   }
+  return operands;
+}
+
+// What the step decides when its operands are moved, for each output of `outputs`. `exact` is left
+// as it was.
+std::vector<std::vector<EvalTensor>> decided_nearby(const plan::Plan& plan, size_t s,
+                                                    const std::vector<size_t>& outputs,
+                                                    const Operands& operands,
+                                                    PlanEvaluator& exact) {
+  const plan::Step& step = plan.steps[s];
   std::vector<std::vector<EvalTensor>> decided(outputs.size());
   std::mt19937_64 random(s);
   for (int trial = 0; trial < kPerturbations && !operands.empty(); ++trial) {
@@ -140,6 +159,36 @@ std::vector<std::vector<EvalTensor>> decided_nearby(const plan::Plan& plan, size
 bool decides(const plan::Plan& plan) {
   return std::ranges::any_of(
       plan.steps, [&](const plan::Step& step) { return !decisions_of(plan, step).empty(); });
+}
+
+int64_t take_ties_of_model(const plan::Plan& plan, size_t step, double limit,
+                           const ModelValue& wanted, PlanEvaluator& f) {
+  constexpr double kGranted = 6;  // docs/verification.md "Limits"
+  std::vector<size_t> outputs;
+  std::vector<EvalTensor> models;
+  for (const size_t o : decisions_of(plan, plan.steps[step])) {
+    const auto index = static_cast<size_t>(plan.steps[step].outputs[o]);
+    const EvalTensor own = f.value(index);
+    const EvalTensor* model = wanted(index, own);
+    if (!model || model->shape != own.shape || model->is_float() != own.is_float() ||
+        (model->i == own.i && model->f == own.f))
+      continue;
+    outputs.push_back(o);
+    models.push_back(*model);
+  }
+  if (outputs.empty() || plan.begins_segment(static_cast<int32_t>(step))) return 0;
+  const Operands operands = operands_of(plan, step, f, [&](size_t, EvalTensor value) {
+    return moved_by(std::move(value), limit * kGranted / kReach);
+  });
+  const auto nearby = decided_nearby(plan, step, outputs, operands, f);
+  int64_t ties = 0;
+  for (size_t at = 0; at < outputs.size(); ++at) {
+    const auto index = static_cast<size_t>(plan.steps[step].outputs[outputs[at]]);
+    EvalTensor decided = f.value(index);
+    ties += take_ties(decided, models[at], nearby[at]);
+    f.set_value(index, std::move(decided));
+  }
+  return ties;
 }
 
 void follow_decisions(const plan::Plan& plan, size_t step, const PlanEvaluator& leader,
@@ -206,7 +255,14 @@ NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, Name
     const std::vector<size_t> decisions = decisions_of(plan, plan.steps[s]);
     // What a step finds is judged as a whole first.
     const std::vector<size_t> tried = finds ? made_by(plan.steps[s]) : decisions;
-    if (!tried.empty()) nearby = decided_nearby(plan, s, tried, exact, noisy);
+    if (!tried.empty()) {
+      const Operands operands = operands_of(plan, s, exact, [&](size_t index, EvalTensor value) {
+        std::vector<EvalTensor> trials;
+        for (const PlanEvaluator& one : noisy) trials.push_back(one.value(index));
+        return moved_as_trials(std::move(value), trials);
+      });
+      nearby = decided_nearby(plan, s, tried, operands, exact);
+    }
     for (size_t at = 0; at < tried.size(); ++at) {
       const auto index = static_cast<size_t>(plan.steps[s].outputs[tried[at]]);
       for (const PlanEvaluator& one : noisy) nearby[at].push_back(one.value(index));
@@ -229,7 +285,7 @@ NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, Name
     for (PlanEvaluator& one : noisy) one.release_after(s);
   }
   context.ties += ties;
-  if (ties == 0) return reference;
+  if (ties == 0 && context.ties_of_rewrites == 0) return reference;
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const auto it = reference.find(plan.output_names[i]);
     EvalTensor value = exact.value(static_cast<size_t>(plan.outputs[i]));

@@ -84,6 +84,7 @@ void Sweep::evaluate_groups() {
   std::vector<std::vector<ComparedValue>> compared(groups.size());
   for (Batch& batch : batches) {
     Group& group = groups[batch.group];
+    context_.ties_of_rewrites += batch.in_fp64.ties;
     std::ranges::move(batch.in_fp64.compared, std::back_inserter(compared[batch.group]));
     std::ranges::move(batch.in_fp64.reference, std::back_inserter(group.reference));
     std::ranges::move(batch.in_fp64.exact, std::back_inserter(group.exact));

@@ -12,6 +12,7 @@ namespace vernier::verify {
 struct RowsInFp64 {
   std::vector<ComparedValue> compared;        ///< R and F at every value that both name
   std::vector<NamedValues> reference, exact;  ///< outputs of R and F by row; none where rows mix
+  int64_t ties = 0;                           ///< that F decides otherwise: compared on R's path
 };
 /// The model and the plan on these rows of a group, as one batch.
 RowsInFp64 evaluate_rows(const Context& context, const Group& group,

@@ -85,11 +85,17 @@ void take(const json& state, const char* name, std::optional<Part>& part) {
 }  // namespace
 
 std::vector<uint8_t> to_cbor(const SweepState& state) {
-  json all{{"units", state.units},          {"of", state.of},
-           {"far_work", state.far_work},    {"cells", state.cells},
-           {"report", state.report},        {"pools", state.pools},
-           {"reach", state.reach},          {"ties", state.ties},
-           {"mixed", state.mixed},          {"notes", state.notes},
+  json all{{"units", state.units},
+           {"of", state.of},
+           {"far_work", state.far_work},
+           {"cells", state.cells},
+           {"report", state.report},
+           {"pools", state.pools},
+           {"reach", state.reach},
+           {"ties", state.ties},
+           {"ties_of_rewrites", state.ties_of_rewrites},
+           {"mixed", state.mixed},
+           {"notes", state.notes},
            {"seen_alone", state.seen_alone}};
   add(all, "older", state.older);
   add(all, "second", state.second);
@@ -109,6 +115,7 @@ SweepState state_of_cbor(std::span<const uint8_t> bytes) {
     all.at("pools").get_to(state.pools);
     all.at("reach").get_to(state.reach);
     all.at("ties").get_to(state.ties);
+    all.at("ties_of_rewrites").get_to(state.ties_of_rewrites);
     all.at("mixed").get_to(state.mixed);
     all.at("notes").get_to(state.notes);
     all.at("seen_alone").get_to(state.seen_alone);

@@ -289,6 +289,12 @@ void Sweep::finish() {
         "and what follows was judged on its path",
         context_.ties));
   }
+  if (context_.ties_of_rewrites > 0) {
+    context_.notes.push_back(fmt::format(
+        "{} decisions in FP64 were ties that the plan decides otherwise than the model, by the "
+        "rounding of its constants: values behind them were compared on the model's path",
+        context_.ties_of_rewrites));
+  }
   for (const auto& [name, pool] : context_.precision.pools) {
     OutputResult& line = report_.output(name);
     line.noise_rms = noise_rms(pool);
@@ -352,6 +358,7 @@ SweepState Sweep::state() const {
                    .pools = context_.precision.pools,
                    .reach = context_.reach,
                    .ties = context_.ties,
+                   .ties_of_rewrites = context_.ties_of_rewrites,
                    .mixed = context_.inputs.mixed,
                    .seen_alone = seen_alone_,
                    .notes = context_.notes};
@@ -385,6 +392,7 @@ void Sweep::take_over(SweepState state) {
   context_.precision.pools = std::move(state.pools);
   context_.reach = state.reach;
   context_.ties = state.ties;
+  context_.ties_of_rewrites = state.ties_of_rewrites;
   context_.inputs.mixed = std::move(state.mixed);
   context_.notes = std::move(state.notes);
   seen_alone_ = std::move(state.seen_alone);
