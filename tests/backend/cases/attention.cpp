@@ -202,48 +202,74 @@ const Cases kPacked("AttentionPacked", [] {
   return std::vector<OpCase>{packed_attention_case(make, {0, 5, 5, 45})};
 });
 
+const std::vector<int64_t> kHeadSizes{32, 40, 64, 80, 96, 128};
+
 // Scores by relative position, with every mask that replaces scores.
+const std::vector<AttentionVariant>& position_variants() {
+  const double lowest = -3.4e38;
+  static const std::vector<AttentionVariant> all{
+      {.name = "query positions", .query_buckets = 9},
+      {.name = "key positions", .key_buckets = 33},
+      {.name = "positions", .query_buckets = 17, .key_buckets = 17},
+      {.name = "positions and key mask",
+       .attrs = {.fill = lowest},
+       .keep = Table::kKeyRow,
+       .query_buckets = 5,
+       .key_buckets = 1},
+      {.name = "positions and both masks",
+       .attrs = {.fill = lowest},
+       .keep = Table::kKeyRow,
+       .query_buckets = 3,
+       .key_buckets = 17,
+       .keep_queries = true},
+      {.name = "positions and both masks, hidden rows 0",
+       .attrs = {.zero_hidden_rows = true},
+       .keep = Table::kKeyRow,
+       .query_buckets = 17,
+       .key_buckets = 3,
+       .keep_queries = true},
+      {.name = "causal positions and bias",
+       .attrs = {.causal = true},
+       .bias = Table::kQueryRow,
+       .query_buckets = 7,
+       .key_buckets = 8},
+      {.name = "mask of queries", .attrs = {.fill = lowest}, .keep_queries = true},
+      {.name = "added mask of queries", .attrs = {.masks_add = true}, .keep_queries = true},
+      {.name = "full mask, hidden rows 0",
+       .attrs = {.fill = lowest, .zero_hidden_rows = true},
+       .keep = Table::kQueryRow,
+       .keep_queries = true}};
+  return all;
+}
+
 const Cases kPositions("AttentionPositions", [] {
   Maker make(118);
-  const double lowest = -3.4e38;
   std::vector<OpCase> cases;
-  for (const AttentionVariant& variant : std::vector<AttentionVariant>{
-           {.name = "query positions", .query_buckets = 9},
-           {.name = "key positions", .key_buckets = 33},
-           {.name = "positions", .query_buckets = 17, .key_buckets = 17},
-           {.name = "positions and key mask",
-           .attrs = {.fill = lowest},
-           .keep = Table::kKeyRow,
-           .query_buckets = 5,
-           .key_buckets = 1},
-           {.name = "positions and both masks",
-           .attrs = {.fill = lowest},
-           .keep = Table::kKeyRow,
-           .query_buckets = 3,
-           .key_buckets = 17,
-           .keep_queries = true},
-           {.name = "positions and both masks, hidden rows 0",
-           .attrs = {.zero_hidden_rows = true},
-           .keep = Table::kKeyRow,
-           .query_buckets = 17,
-           .key_buckets = 3,
-           .keep_queries = true},
-           {.name = "causal positions and bias",
-           .attrs = {.causal = true},
-           .bias = Table::kQueryRow,
-           .query_buckets = 7,
-           .key_buckets = 8},
-           {.name = "mask of queries", .attrs = {.fill = lowest}, .keep_queries = true},
-           {.name = "added mask of queries", .attrs = {.masks_add = true}, .keep_queries = true},
-           {.name = "full mask, hidden rows 0",
-           .attrs = {.fill = lowest, .zero_hidden_rows = true},
-           .keep = Table::kQueryRow,
-           .keep_queries = true}}) {
+  for (const AttentionVariant& variant : position_variants()) {
     for (const AttentionShape& s : std::vector<AttentionShape>{
              {2, 1, 1, 2, 2, 4, 4}, {2, 33, 101, 3, 3, 17, 16}, {3, 70, 70, 2, 2, 16, 24}})
       cases.push_back(attention_case(make, s, variant));
   }
-  for (OpCase& c : cases) c.cpu_only = true;  // no kernel of a GPU takes them
+  return cases;
+});
+
+// Head sizes and lengths of a GPU's tiles, of one and more of them.
+const Cases kPositionTiles("AttentionPositionTiles", [] {
+  Maker make(120);
+  std::vector<OpCase> cases;
+  for (const AttentionVariant& variant : position_variants()) {
+    for (int64_t dim : kHeadSizes) {
+      cases.push_back(attention_case(make, {2, 67, 131, 2, 1, dim, dim}, variant));
+      if (dim == 64) {
+        cases.push_back(attention_case(make, {2, 130, 140, 34, 34, dim, dim}, variant));
+        cases.push_back(attention_case(make, {3, 40, 40, 2, 2, dim, dim}, variant));
+      }
+    }
+  }
+  for (OpCase& c : cases) {
+    c.device_only = true;
+    c.checks = Checks::kValues;
+  }
   return cases;
 });
 
@@ -255,25 +281,27 @@ const Cases kPackedPositions("AttentionPackedPositions", [] {
   for (const auto& [starts, longest] : {std::pair<std::vector<int64_t>, int64_t>{{0, 5, 5, 45}, 40},
                                         {{0, 48}, 64},
                                         {{0, 16, 32, 48}, 16}}) {
-    OpCase c = packed_attention_case(make, starts, 16);
-    c.name += " with positions, longest " + std::to_string(longest);
-    c.inputs[1].value = make.normal({1, 48, 2, 16});
-    c.inputs[2].value = make.normal({1, 48, 2, 16});
-    c.inputs.resize(kKeepQueries + 1);
-    c.inputs[kPlaces] = {
-        .value =
-            make.integers(DType::kI32, {static_cast<int64_t>(starts.size()) - 1, longest}, 0, 1)};
-    for (size_t i : {kQueryPositions, kKeyPositions})
-      c.inputs[i] = {.value = make.normal({1, 48, 2, 12})};
-    for (size_t i : {kQueryBuckets, kKeyBuckets})
-      c.inputs[i] = {.value = make.integers(DType::kI32, {2 * longest}, 0, 11)};
-    c.inputs[kKeepQueries] = {.value = make.integers(DType::kBool, {1, 1, 48, 1}, 0, 1)};
-    auto attrs = decode<AttentionAttrs>(c.attrs);
-    attrs.zero_hidden_rows = true;
-    c.attrs = encode(attrs);
-    for (Arg& arg : c.inputs) arg.batch_axis = -1;
-    c.cpu_only = true;
-    cases.push_back(std::move(c));
+    for (int64_t dim : {16, 64, 128}) {
+      OpCase c = packed_attention_case(make, starts, dim);
+      c.name += " with positions, longest " + std::to_string(longest) + ", heads of " +
+                std::to_string(dim);
+      c.inputs[1].value = make.normal({1, 48, 2, dim});
+      c.inputs[2].value = make.normal({1, 48, 2, dim});
+      c.inputs.resize(kKeepQueries + 1);
+      c.inputs[kPlaces] = {
+          .value =
+              make.integers(DType::kI32, {static_cast<int64_t>(starts.size()) - 1, longest}, 0, 1)};
+      for (size_t i : {kQueryPositions, kKeyPositions})
+        c.inputs[i] = {.value = make.normal({1, 48, 2, 12})};
+      for (size_t i : {kQueryBuckets, kKeyBuckets})
+        c.inputs[i] = {.value = make.integers(DType::kI32, {2 * longest}, 0, 11)};
+      c.inputs[kKeepQueries] = {.value = make.integers(DType::kBool, {1, 1, 48, 1}, 0, 1)};
+      auto attrs = decode<AttentionAttrs>(c.attrs);
+      attrs.zero_hidden_rows = true;
+      c.attrs = encode(attrs);
+      for (Arg& arg : c.inputs) arg.batch_axis = -1;
+      cases.push_back(std::move(c));
+    }
   }
   return cases;
 });
@@ -305,8 +333,6 @@ const Cases kPackedBias("AttentionPackedBias", [] {
   }
   return cases;
 });
-
-const std::vector<int64_t> kHeadSizes{32, 40, 64, 80, 96, 128};
 
 const Cases kHeadsAndMasks("AttentionHeadSizes", [] {
   Maker make(110);

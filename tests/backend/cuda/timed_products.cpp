@@ -1,4 +1,5 @@
 // Timed cases (backend/timing.h) of products and attention at the sizes of BERT base and large.
+#include <algorithm>
 #include <cmath>
 
 #include "backend/timing.h"
@@ -164,8 +165,9 @@ const TimedCases kLinearNorm([] {
   return all;
 });
 
-enum class Mask : uint8_t { kNone, kPadding, kBias, kCausal };
-constexpr std::array<const char*, 4> kMasks{"", " padding", " bias", " causal"};
+// kPositions: padding and scores by relative position, as DeBERTa-v3 has them.
+enum class Mask : uint8_t { kNone, kPadding, kBias, kCausal, kPositions };
+constexpr std::array<const char*, 5> kMasks{"", " padding", " bias", " causal", " positions"};
 
 struct Attended {
   int64_t batch, heads, length, dim;
@@ -178,6 +180,30 @@ bool is_padding(const Attended& a, int64_t item, int64_t key) {
   return key >= a.length - item % 3 * a.length / 3;
 }
 
+// Of each distance i - j one of 512: near ones have their own, far ones share.
+// Source: He et al., DeBERTa, arXiv:2006.03654.
+Tensor buckets(int64_t length) {
+  constexpr double kBuckets = 256, kLongest = 512, kNear = kBuckets / 2;
+  std::vector<int64_t> all;
+  for (int64_t at = 0; at < 2 * length; ++at) {
+    const auto distance = static_cast<double>(at - length);
+    const double far = std::abs(distance);
+    const double shared =
+        std::ceil(std::log(far / kNear) / std::log((kLongest - 1) / kNear) * (kNear - 1)) + kNear;
+    const double own = far <= kNear ? distance : std::copysign(shared, distance);
+    all.push_back(static_cast<int64_t>(std::clamp(own + kBuckets, 0.0, 2 * kBuckets - 1)));
+  }
+  return Tensor::from(DType::kI64, {2 * length}, std::span<const int64_t>(all));
+}
+
+void add_positions(const Attended& a, OpCase& c) {
+  using enum AttentionAttrs::Input;
+  c.inputs.resize(kKeyBuckets + 1);
+  for (size_t i : {kQueryPositions, kKeyPositions})
+    c.inputs[i] = in_batch(repeated(stored(a.type), {a.batch, a.length, a.heads, 512}));
+  for (size_t i : {kQueryBuckets, kKeyBuckets}) c.inputs[i] = {.value = buckets(a.length)};
+}
+
 OpCase attention(const Attended& a) {
   const DType type = stored(a.type);
   AttentionAttrs attrs{.causal = a.mask == Mask::kCausal};
@@ -186,16 +212,18 @@ OpCase attention(const Attended& a) {
   const Shape rows{a.batch, a.length, a.heads, a.dim}, keys{a.batch, 1, 1, a.length};
   c.inputs = {in_batch(repeated(type, rows)), in_batch(repeated(type, rows)),
               in_batch(repeated(type, rows))};
-  if (a.mask == Mask::kPadding || a.mask == Mask::kBias) {
+  const bool keep = a.mask == Mask::kPadding || a.mask == Mask::kPositions;
+  if (keep || a.mask == Mask::kBias) {
     std::vector<double> table;
     for (int64_t i = 0; i < a.batch * a.length; ++i) {
       const bool hidden = is_padding(a, i / a.length, i % a.length);
       table.push_back(a.mask == Mask::kBias ? hidden * -10000.0 : 1.0 - hidden);
     }
     const DType table_type = a.mask == Mask::kBias ? type : DType::kBool;
-    if (a.mask == Mask::kPadding) c.inputs.emplace_back();
+    if (keep) c.inputs.emplace_back();
     c.inputs.push_back(in_batch(Tensor::from(table_type, keys, std::span<const double>(table))));
   }
+  if (a.mask == Mask::kPositions) add_positions(a, c);
   c.outputs = {{.dtype = type, .shape = rows}};
   c.ulps = 64;
   ask(c, a.type);
@@ -218,7 +246,9 @@ const TimedCases kAttention([] {
                                                                                {128, 12, 128, 64},
                                                                                {128, 12, 128, 32},
                                                                                {1, 12, 128, 32}}) {
-      for (Mask mask : {Mask::kNone, Mask::kPadding, Mask::kBias, Mask::kCausal}) {
+      for (Mask mask :
+           {Mask::kNone, Mask::kPadding, Mask::kBias, Mask::kCausal, Mask::kPositions}) {
+        if (mask == Mask::kPositions && (s[2] > 512 || s[3] != 64)) continue;
         const Attended a{s[0], s[1], s[2], s[3], mask, type};
         all.push_back({.name = "Attention " + sizes({s[0], s[1], s[2], s[3]}) +
                                kMasks[static_cast<size_t>(mask)] + " " + std::string(name(type)),

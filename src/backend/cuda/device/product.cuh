@@ -10,10 +10,15 @@
 //   const T* a_run<T>(Batch, r, k), b_run<T>(Batch, c, k)   8 elements in a row, 16-byte aligned,
 //                                       along the direction above; null where there are none
 //   void store(Batch, r, c, float sum)
+//   T* out_run<T>(Batch, r, c)          optional: 8 neighbors of a row of c, 16-byte aligned, that
+//                                       are to be sum · alpha(); null where no tile has them
 // Each sum goes through k upwards, without regard to tiles: bits of an element depend on its row of
 // a, its column of b and k only. Rows, columns and k beyond the sizes are zeros on both sides.
 #pragma once
 #include <mma.h>
+
+#include <type_traits>
+#include <utility>
 
 #include "backend/cuda/device/elements.cuh"
 
@@ -152,6 +157,13 @@ __device__ void load_step16(T* tile, int along_step, int k_step, bool along_k, c
   }
 }
 
+/// Has a Problem out_run() and alpha()?
+template <class Problem, class = void>
+struct stores_runs : std::false_type {};
+template <class Problem>
+struct stores_runs<Problem, std::void_t<decltype(std::declval<const Problem&>().alpha())>>
+    : std::true_type {};
+
 template <class Problem, class T>
 __global__ void __launch_bounds__(kThreads16) product_16(const __grid_constant__ Problem p) {
   namespace wmma = nvcuda::wmma;
@@ -213,6 +225,22 @@ __global__ void __launch_bounds__(kThreads16) product_16(const __grid_constant__
       }
     }
     __syncthreads();
+    if constexpr (stores_runs<Problem>::value) {
+      if (p.template out_run<T>(batch, row0, col0) != nullptr && row0 + kTile <= p.rows &&
+          col0 + kTile <= p.cols) {
+#pragma unroll 4
+        for (int at = threadIdx.x; at < kTile * kTile / kRun; at += kThreads16) {
+          const int r = at / (kTile / kRun), c = at % (kTile / kRun) * kRun;
+          const float* sum = sum_tile + r * kSumStep + c;
+          __align__(16) T values[kRun];
+#pragma unroll
+          for (int i = 0; i < kRun; ++i) values[i] = T(sum[i] * p.alpha());
+          *reinterpret_cast<uint4*>(p.template out_run<T>(batch, row0 + r, col0 + c)) =
+              *reinterpret_cast<const uint4*>(values);
+        }
+        return;
+      }
+    }
 #pragma unroll 4
     for (int at = threadIdx.x; at < kTile * kTile; at += kThreads16) {
       const int64_t r = row0 + at / kTile, c = col0 + at % kTile;

@@ -34,7 +34,8 @@
 namespace vernier::backend::cuda {
 namespace {
 
-constexpr uint32_t kStrided = 0x1f;  // q, k, v, bias, keep
+// And q, k, v, bias, keep.
+constexpr uint32_t kStrided = 0x1f | 1U << kQueryPositions | 1U << kKeyPositions;
 // q, k and v, which the copy engine of Hopper reads: its maps have no stride 0. Another kernel
 // would take such arrays, and only where the repeated axis (a batch, say) is longer than 1.
 constexpr uint32_t kMapped = 0x7;
@@ -44,10 +45,6 @@ constexpr uint32_t kMapped = 0x7;
 Support supports_plain(const Problem& problem) {
   Support operands = attention_operands(problem);
   if (!operands) return operands;
-  if (problem.has_input(kQueryPositions) || problem.has_input(kKeyPositions))
-    return no("no scores by relative position");
-  if (problem.has_input(kKeepQueries) || problem.attrs_as<AttentionAttrs>().zero_hidden_rows)
-    return no("no mask of queries");
   for (size_t i : {kStartsQ, kStartsK}) {
     if (!problem.has_input(i)) continue;
     const DType type = problem.inputs[i].dtype;
@@ -97,6 +94,12 @@ Support supports_sm90(const Problem& problem) {
   const auto attrs = problem.attrs_as<AttentionAttrs>();
   if (attrs.masks_add) return no("no masks that add");
   if (!(attrs.scale >= 0x1p-20 && attrs.scale <= 0x1p20)) return no("a scale beyond 2^±20");
+  for (size_t i : {kQueryPositions, kKeyPositions}) {
+    if (!problem.has_input(i)) continue;
+    const auto count = problem.inputs[i].shape[3].as_constant();
+    if (!count || *count > kMostBuckets)
+      return no("scores by more than " + std::to_string(kMostBuckets) + " relative positions");
+  }
   if (!hopper_kernels_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
   return yes();
 }
@@ -146,6 +149,21 @@ AttentionTable table_of(const TensorArg& t) {
           .key = broadcast_stride(t, 3, 4),
           .type = type_of(t.dtype)};
 }
+// `zero`: the element of the buckets of i = j.
+AttentionPositions positions_of(const TensorArg& positions, const TensorArg& buckets,
+                                int64_t zero) {
+  if (!given(positions)) return {};
+  return {.data = positions.data,
+          .batch = positions.stride(0),
+          .row = positions.stride(1),
+          .head = positions.stride(2),
+          .size = static_cast<int>(positions.dim(3)),
+          .type = type_of(positions.dtype),
+          .buckets = buckets.data,
+          .count = buckets.dim(0),
+          .zero = zero,
+          .buckets_are_i64 = buckets.dtype == DType::kI64};
+}
 AttentionRotary rotary_of(const TensorArg& cos, const TensorArg& sin, bool interleaved) {
   if (!given(cos)) return {};
   return {.cos = cos.data,
@@ -179,6 +197,9 @@ void take_as_batch(const TensorArg& places, AttentionLaunch& args) {
   for (AttentionRows* rows : {&args.k, &args.v}) rows->batch = longest * rows->row;
   for (AttentionTable* table : {&args.bias, &args.keep}) table->batch = longest * table->key;
   if (in_sequence) args.bias.batch = args.longest = 0;
+  args.query_positions.batch = queries * args.query_positions.row;
+  args.key_positions.batch = longest * args.key_positions.row;
+  args.keep_queries.batch = queries * args.keep_queries.query;
   args.rotary.cos_batch = longest * args.rotary.cos_row;
   args.rotary.sin_batch = longest * args.rotary.sin_row;
   args.batch = sequences;
@@ -225,8 +246,18 @@ AttentionLaunch arguments(const LaunchCall& call) {
     for (AttentionRows* rows : {&args.q, &args.out}) rows->batch = args.queries * rows->row;
     for (AttentionRows* rows : {&args.k, &args.v}) rows->batch = args.keys * rows->row;
   }
+  const TensorArg places = operand_at(call.in, kPlaces);
+  const int64_t zero = given(places) ? places.dim(1) : args.keys;
+  args.query_positions =
+      positions_of(operand_at(call.in, kQueryPositions), operand_at(call.in, kQueryBuckets), zero);
+  args.key_positions =
+      positions_of(operand_at(call.in, kKeyPositions), operand_at(call.in, kKeyBuckets), zero);
+  args.keep_queries = table_of(operand_at(call.in, kKeepQueries));
+  args.zero_hidden_rows = attrs.zero_hidden_rows;
+  args.by_position = args.query_positions.data != nullptr || args.key_positions.data != nullptr ||
+                     args.keep_queries.data != nullptr || args.zero_hidden_rows;
   if (attrs.bias_in_sequence) args.longest = call.in[kPlaces].dim(1);
-  take_as_batch(operand_at(call.in, kPlaces), args);
+  take_as_batch(places, args);
   return args;
 }
 

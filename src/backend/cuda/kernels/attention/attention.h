@@ -25,6 +25,20 @@ struct AttentionTable {
   AttentionType type;
 };
 
+/// What relative positions add to the raw scores of the rows of q or of k: positions [batch, seq,
+/// heads, size], strides in elements, and the element of each distance i - j: buckets [count], i32
+/// or i64, of which element `zero` is that of i = j. Buckets are forced into [0, size). data null:
+/// absent.
+struct AttentionPositions {
+  const void* data;
+  int64_t batch, row, head;
+  int size;
+  AttentionType type;
+  const void* buckets;
+  int64_t count, zero;
+  bool buckets_are_i64;
+};
+
 /// Rotary tables broadcast to [batch, seq, width], width = D or D/2. cos null: absent.
 struct AttentionRotary {
   const void *cos, *sin;
@@ -64,6 +78,10 @@ struct AttentionLaunch {
   /// With starts_q: the bias is read at the places of query and key within their sequence, of which
   /// there are at most so many; 0: at the packed rows.
   int64_t longest = 0;
+  AttentionPositions query_positions = {}, key_positions = {};
+  AttentionTable keep_queries = {};  ///< key is 0
+  bool zero_hidden_rows = false;     ///< rows whose keys keep and keep_queries all hide are 0
+  bool by_position = false;          ///< any of these four is there
 };
 
 constexpr int kFiniteChunk = 64;
@@ -97,7 +115,9 @@ cudaError_t launch_attention_flash(const AttentionLaunch& args, cudaStream_t str
 cudaError_t launch_attention_tf32(const AttentionLaunch& args, cudaStream_t stream);
 
 /// attention_sm90.cu: wgmma and the tensor copy engine; the types of flash, head_dim = value_dim
-/// 32, 64 or 128, no rotary tables, scale in [2^-20, 2^20]; not masks_add.
+/// 32, 64 or 128, no rotary tables, scale in [2^-20, 2^20], at most kMostBuckets relative
+/// positions; not masks_add.
+constexpr int64_t kMostBuckets = 1 << 16;
 cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream);
 /// True if the copy engine can read q, k and v: addresses and strides are multiples of 16 bytes.
 bool attention_sm90_takes(const AttentionLaunch& args);

@@ -197,6 +197,53 @@ __device__ inline QueryMasks query_masks(const AttentionLaunch& args, const Tile
       args.causal ? tile.visible + row : tile.keys};
 }
 
+// The element of `positions` for query i and key j of a sequence, i - j = distance.
+__device__ inline int bucket_at(const AttentionPositions& positions, int64_t distance) {
+  int64_t at = positions.zero + distance;
+  at = at < 0 ? 0 : at < positions.count ? at : positions.count - 1;
+  const int bucket =
+      static_cast<const int32_t*>(positions.buckets)[positions.buckets_are_i64 ? 2 * at : at];
+  return bucket < 0 ? 0 : bucket < positions.size ? bucket : positions.size - 1;
+}
+// Where the elements of a row of q or k begin.
+__device__ inline int64_t positions_of(const AttentionPositions& positions, const Tile& tile,
+                                       int64_t row) {
+  return tile.batch * positions.batch + row * positions.row + tile.head * positions.head;
+}
+// Does keep_queries keep this row of the tile?
+__device__ inline bool keeps_query(const AttentionLaunch& args, const Tile& tile, int row) {
+  const AttentionTable& keep = args.keep_queries;
+  if (keep.data == nullptr) return true;
+  const int64_t query = tile.query + (row < tile.queries ? row : tile.queries - 1);
+  return static_cast<const uint8_t*>(
+             keep.data)[tile.batch * keep.batch + tile.head * keep.head + query * keep.query] != 0;
+}
+// With zero_hidden_rows: do keep and keep_queries hide every key of the row?
+__device__ __noinline__ inline bool is_hidden_row(const AttentionLaunch& args, const Tile& tile,
+                                                  int row) {
+  if (!args.zero_hidden_rows) return false;
+  if (!keeps_query(args, tile, row)) return true;
+  if (args.keep.data == nullptr) return false;
+  const auto* keep = static_cast<const uint8_t*>(args.keep.data);
+  const int64_t at = query_masks(args, tile, row).keep;
+  for (int64_t j = 0; j < tile.keys; ++j)
+    if (keep[at + j * args.keep.key] != 0) return false;
+  return true;
+}
+
+// Query i of the sequence and key j: what relative positions add to the raw score.
+__device__ inline float position_score(const AttentionLaunch& args, const Tile& tile, int64_t i,
+                                       int64_t j) {
+  const AttentionPositions &q = args.query_positions, &k = args.key_positions;
+  float score = 0;
+  if (q.data != nullptr)
+    score +=
+        load_float(q.data, positions_of(q, tile, tile.first + i) + bucket_at(q, i - j), q.type);
+  if (k.data != nullptr)
+    score += load_float(k.data, positions_of(k, tile, tile.key + j) + bucket_at(k, i - j), k.type);
+  return score;
+}
+
 // The score of key j (of the sequence) from the dot product; `seen` becomes true unless bias and
 // masks add −inf to it.
 __device__ inline float finish_score(const AttentionLaunch& args, const QueryMasks& masks,

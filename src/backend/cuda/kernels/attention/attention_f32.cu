@@ -304,9 +304,9 @@ bool is_aligned(const AttentionRows& x) {
 }  // namespace
 
 bool attention_f32_takes(const AttentionLaunch& args) {
-  return args.rotary.cos == nullptr && args.head_dim == args.value_dim && args.head_dim % 4 == 0 &&
-         args.head_dim <= 128 && is_aligned(args.q) && is_aligned(args.k) && is_aligned(args.v) &&
-         is_aligned(args.out);
+  return !args.by_position && args.rotary.cos == nullptr && args.head_dim == args.value_dim &&
+         args.head_dim % 4 == 0 && args.head_dim <= 128 && is_aligned(args.q) &&
+         is_aligned(args.k) && is_aligned(args.v) && is_aligned(args.out);
 }
 
 cudaError_t launch_attention_f32(const AttentionLaunch& args, cudaStream_t stream) {

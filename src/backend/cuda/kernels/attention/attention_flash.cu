@@ -122,7 +122,7 @@ __device__ void store_context(const AttentionLaunch& args, const Tile& tile,
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     bool empty;
-    const float inverse = 1.0f / finish_sum(args, tile, rows, r, empty);
+    const float inverse = 1.0f / finish_sum(args, tile, rows, r, row + 8 * r, empty);
     if (row + 8 * r >= tile.queries) continue;
     if (empty) {
       store_empty_row(args, tile, row + 8 * r, lane % 4, 4);

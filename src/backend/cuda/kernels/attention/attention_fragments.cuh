@@ -107,13 +107,14 @@ __device__ inline void softmax_step(float (&scores)[kStepKeys / 8][4],
   }
 }
 
-// The sum of row r over its four lanes, and whether the row has probability 0 everywhere instead.
+// The sum of row r, row `row` of the tile, over its four lanes, and whether the row has probability
+// 0 everywhere instead.
 __device__ inline float finish_sum(const AttentionLaunch& args, const Tile& tile,
-                                   const FragmentRows& rows, int r, bool& empty) {
+                                   const FragmentRows& rows, int r, int row, bool& empty) {
   float sum = rows.sum[r];
   sum += __shfl_xor_sync(~0u, sum, 1);
   sum += __shfl_xor_sync(~0u, sum, 2);
-  empty = tile.keys == 0 || is_empty_row(args, sum, rows.seen[r]);
+  empty = tile.keys == 0 || is_empty_row(args, sum, rows.seen[r]) || is_hidden_row(args, tile, row);
   return sum;
 }
 

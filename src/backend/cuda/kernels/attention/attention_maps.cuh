@@ -42,6 +42,11 @@ inline cudaError_t make_maps(const AttentionLaunch& args, Maps& maps) {
   cudaError_t status = make_map(args.q, q, maps.q);
   if (status == cudaSuccess) status = make_map(args.k, k, maps.k);
   if (status == cudaSuccess) status = make_map(args.v, k, maps.v);
+  if (status != cudaSuccess || args.starts_q == nullptr) return status;
+  MapShape part = k;
+  part.box_rows = kPartKeys;
+  status = make_map(args.k, part, maps.k_part);
+  if (status == cudaSuccess) status = make_map(args.v, part, maps.v_part);
   return status;
 }
 

@@ -101,6 +101,7 @@ __device__ inline void multiply_values(const float* p, const float* v, int y, in
 // What a thread carries of each of its four query rows.
 struct RowState {
   QueryMasks masks;
+  int64_t query = 0;  // of the sequence
   float max = -kInfinity, sum = 0;
   bool seen = false;
 };
@@ -129,7 +130,7 @@ __device__ inline void softmax_row(float (&scores)[4], float (&context)[kColumns
   for (float& value : context) value *= factor;
 }
 
-template <int kCols>
+template <int kCols, bool kPositions>
 __device__ void store_context(const AttentionLaunch& args, const Tile& tile, int first_col, int y,
                               int x, const RowState (&rows)[4],
                               const float (&context)[4][kCols / 16]) {
@@ -139,7 +140,8 @@ __device__ void store_context(const AttentionLaunch& args, const Tile& tile, int
     const unsigned half = __ballot_sync(~0u, rows[i].seen) >> (threadIdx.x % 32 / 16 * 16) & 0xffff;
     const int row = 4 * y + i;
     if (row >= tile.queries) continue;
-    const bool empty = tile.keys == 0 || is_empty_row(args, rows[i].sum, half != 0);
+    const bool empty = tile.keys == 0 || is_empty_row(args, rows[i].sum, half != 0) ||
+                       (kPositions && is_hidden_row(args, tile, row));
     const int64_t at =
         tile.batch * args.out.batch + (tile.query + row) * args.out.row + tile.head * args.out.head;
     const float inverse = 1.0f / rows[i].sum;
@@ -158,7 +160,7 @@ struct PlainLaunch {
   int64_t tiles;  // or chunks of the scan below
 };
 
-template <bool kSimple, int kCols>
+template <bool kSimple, int kCols, bool kPositions>
 __global__ void __launch_bounds__(kThreads)
     plain_kernel(const __grid_constant__ PlainLaunch launch) {
   const AttentionLaunch& args = launch.args;
@@ -173,7 +175,12 @@ __global__ void __launch_bounds__(kThreads)
   const int first_col = static_cast<int>(blockIdx.y) * kCols;
   RowState rows[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) rows[i].masks = query_masks(args, tile, 4 * y + i);
+  for (int i = 0; i < 4; ++i) {
+    rows[i].masks = query_masks(args, tile, 4 * y + i);
+    if constexpr (!kPositions) continue;
+    rows[i].query = tile.query - tile.first + min(4 * y + i, tile.queries - 1);
+    if (!keeps_query(args, tile, 4 * y + i)) rows[i].masks.visible = -1;
+  }
   float context[4][kCols / 16] = {};
   const int64_t visit = keys_to_visit(args, tile, kThreads);
   for (int64_t key = 0; key < visit; key += kKeys) {
@@ -193,6 +200,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int64_t at = key + 4 * x + j;
+        if (kPositions && at < tile.keys)
+          scores[i][j] += position_score(args, tile, rows[i].query, at);
         scores[i][j] = at < tile.keys
                            ? finish_score(args, rows[i].masks, at, scores[i][j], rows[i].seen)
                            : -kInfinity;
@@ -213,7 +222,7 @@ __global__ void __launch_bounds__(kThreads)
       multiply_values<kCols>(p_shared + part * kPitch, tiles_shared, y, x, context);
     }
   }
-  store_context<kCols>(args, tile, first_col, y, x, rows, context);
+  store_context<kCols, kPositions>(args, tile, first_col, y, x, rows, context);
 }
 
 template <bool kSimple, int kCols>
@@ -221,8 +230,9 @@ cudaError_t launch_cols(const AttentionLaunch& args, cudaStream_t stream) {
   const int64_t tiles = attention_tiles(args, kQueries);
   const dim3 grid(static_cast<unsigned>(tiles * args.heads * args.batch),
                   static_cast<unsigned>((args.value_dim + kCols - 1) / kCols));
-  return launch_overlapped(&plain_kernel<kSimple, kCols>, grid, kThreads, 0, stream,
-                           PlainLaunch{args, tiles});
+  const auto kernel =
+      args.by_position ? &plain_kernel<kSimple, kCols, true> : &plain_kernel<kSimple, kCols, false>;
+  return launch_overlapped(kernel, grid, kThreads, 0, stream, PlainLaunch{args, tiles});
 }
 
 // Not all exponent bits set.

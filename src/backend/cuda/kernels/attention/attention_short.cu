@@ -153,7 +153,7 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     if constexpr (kMasked) {
       mask_scores<Masks::kByKey>(args, short_tile<kRows>(launch, block), row, 0, kept,
                                  args.bias.data != nullptr ? bias + place * kKeys : nullptr,
-                                 inverse_scale, scores);
+                                 nullptr, inverse_scale, scores);
     }
     if (keys < kKeys) {
       for_each_score(scores, [&](float& score, int n, int within, int) {
@@ -168,7 +168,7 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     attend_values<T, kDim, kParts>(scores, slope, shift, stage + Places::kTileBytes, rows, context);
     wgmma_wait<0>();
     if (thread % 32 == 0) barrier_arrive(full_at(place) + 16);
-    store_rows<T, kDim>(args, short_tile<kRows>(launch, block), rows, context, row);
+    store_rows<T, kDim, false>(args, short_tile<kRows>(launch, block), rows, context, row);
   }
 }
 
@@ -225,9 +225,9 @@ cudaError_t launch_dim(const AttentionLaunch& args, cudaStream_t stream) {
 bool attention_short_takes(const AttentionLaunch& args) {
   const auto differs = [](const AttentionTable& t) { return t.data != nullptr && t.query != 0; };
   const int64_t tiles = attention_tiles(args, kGroupQueries) * args.heads * args.batch;
-  return args.keys <= kKeys && args.head_dim <= 64 && args.starts_q == nullptr &&
-         !differs(args.bias) && !differs(args.keep) && tiles < int64_t{1} << 30 &&
-         attention_sm90_takes(args);
+  return !args.by_position && args.keys <= kKeys && args.head_dim <= 64 &&
+         args.starts_q == nullptr && !differs(args.bias) && !differs(args.keep) &&
+         tiles < int64_t{1} << 30 && attention_sm90_takes(args);
 }
 
 cudaError_t launch_attention_short(const AttentionLaunch& args, cudaStream_t stream) {

@@ -24,15 +24,22 @@ __device__ inline void start_barriers(const Maps& maps, uint32_t barriers) {
   barrier_init(barriers + 2 * kSlots * 8, 1);
   fence_shared_to_async();
 }
+// The warpgroups that have queries.
+template <int kGroups>
+__device__ inline int groups_of(const Tile& tile) {
+  return kGroups == 2 && tile.queries > kGroupQueries ? 2 : 1;
+}
 // And after it: queries and the first tiles of the ring. `tile` is in registers.
 template <int kDim, int kGroups, class TileRing>
 __device__ inline void start_loads(const Maps& maps, const Tile& tile, const TileRing& ring,
                                    uint32_t base) {
   using Places = Room<kDim, kGroups>;
   const uint32_t query_barrier = base + Places::kBarriers + 2 * kSlots * 8;
-  barrier_expect(query_barrier, kGroups * Places::kGroupBytes);
+  const int groups = groups_of<kGroups>(tile);
+  barrier_expect(query_barrier, static_cast<uint32_t>(groups * Places::kGroupBytes));
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
+    if (g == groups) break;
 #pragma unroll
     for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       copy_box(base + Places::kQuery +
@@ -64,8 +71,9 @@ struct TileAttention {
   const uint32_t query;
   const float slope, inverse_scale;
   const bool bias_by_key, keep_by_key;
-  float* const bias;       // of two steps, in shared memory
-  uint4* const kept_room;  // of kStagedSteps steps, in shared memory
+  float* const bias;           // of two steps, in shared memory
+  uint4* const kept_room;      // of kStagedSteps steps, in shared memory
+  StepBuckets* const buckets;  // of two steps, in shared memory
   float key_bias = 0;
   Rows rows{};
   float context[kDim / 2] = {}, shift[2], factor[2];
@@ -89,13 +97,19 @@ struct TileAttention {
     warpgroup_sync(group + 1);
     if (step + 1 < steps) load_bias(step + 1);
   }
+  __device__ __forceinline__ void spread_buckets(int step) {
+    if constexpr (kMasks != Masks::kPositions) return;
+    fill_buckets(args, tile, group * kGroupQueries, step * kKeys, buckets[step % 2]);
+    warpgroup_sync(group + 1);
+  }
   // Bias, masks and the new maxima.
   __device__ __forceinline__ void finish_scores(int step, const KeptKeys& kept,
                                                 float (&scores)[64]) {
     const int key = step * kKeys;
     if constexpr (kMasked) {
       mask_scores<kMasks>(args, tile, row, key, kept,
-                          bias_by_key ? bias + step % 2 * kKeys : nullptr, inverse_scale, scores);
+                          bias_by_key ? bias + step % 2 * kKeys : nullptr, buckets + step % 2,
+                          inverse_scale, scores);
     }
     if (keys - key < kKeys) {
       for_each_score(scores, [&](float& score, int n, int within, int) {
@@ -138,7 +152,7 @@ struct TileAttention {
       uint32_t values = 0;
       const KeptKeys kept = kept_keys(step);
       if (kept.none) {
-        values = ring.next();
+        values = next_values(step);
         if (is_void_step<T, kDim>(rows, raw_score(args.fill, inverse_scale), slope, values,
                                   group)) {
           if (step + 1 < steps) load_bias(step + 1);
@@ -150,6 +164,7 @@ struct TileAttention {
       float scores[64];
       multiply_keys<T, kDim>(query, step_keys, scores);
       spread_bias(step);
+      spread_buckets(step);
       wgmma_wait<0>();
       ring.leave();
       finish_scores(step, kept, scores);
@@ -176,6 +191,7 @@ struct TileAttention {
       your_turn(steps == 1);
       const KeptKeys kept = kept_keys(0);
       spread_bias(0);
+      spread_buckets(0);
       wgmma_wait<0>();
       ring.leave();
       finish_scores(0, kept, scores);
@@ -191,6 +207,7 @@ struct TileAttention {
       your_turn(step + 1 == steps);
       const KeptKeys kept = kept_keys(step);
       spread_bias(step);
+      spread_buckets(step);
       wgmma_wait<1>();
       ring.leave();
       finish_scores(step, kept, scores);
@@ -214,8 +231,16 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   unsigned char* shared = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
   const uint32_t base = shared_address(shared), barriers = base + Places::kBarriers;
   Tile& tile = *reinterpret_cast<Tile*>(shared + Places::kTile);
-  Ring<kDim, Attention::kOverlap> ring{
-      base + Places::kRing, barriers, barriers + kSlots * 8, launch.maps, &tile, 0, {}, {}, {}};
+  Ring<kDim, Attention::kOverlap> ring{base + Places::kRing,
+                                       barriers,
+                                       barriers + kSlots * 8,
+                                       launch.maps,
+                                       &tile,
+                                       args.starts_q != nullptr,
+                                       0,
+                                       {},
+                                       {},
+                                       {}};
   // Barriers, the tile of this block and the first copies. As a function of its own this part makes
   // the compiler spill registers in the loops below.
   int steps;
@@ -238,6 +263,14 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
 
   const int group = static_cast<int>(threadIdx.x) / 128,
             thread = static_cast<int>(threadIdx.x) % 128;
+  if (!Attention::kOverlap &&
+      group >= groups_of<kGroups>(tile)) {  // it leaves tiles with the other
+    for (int i = 0; ring.count > kSlots && i < ring.count; ++i) {
+      ring.next();
+      ring.leave();
+    }
+    return;
+  }
   Attention attention{
       args,
       tile,
@@ -254,22 +287,29 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       /*keep_by_key=*/kMasks == Masks::kKeep ||
           (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0),
       reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys,
-      reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps};
+      reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps,
+      reinterpret_cast<StepBuckets*>(shared + Places::kBuckets) + group * 2};
   if (Attention::kMasked && steps > 0) attention.load_bias(0);
   barrier_wait(barriers + 2 * kSlots * 8, 0);
   if constexpr (Attention::kOverlap) {
     attention.attend_overlapped();
-    store_rows<T, kDim>(args, tile, attention.rows, attention.context, attention.row);
+    store_rows<T, kDim, kMasks == Masks::kPositions>(args, tile, attention.rows, attention.context,
+                                                     attention.row);
   } else {
     attention.attend_step_by_step();
-    store_rows_staged<T, kDim>(args, tile, attention.rows, attention.context,
-                               shared + Places::kQuery + group * Places::kGroupBytes,
-                               group * kGroupQueries, group);
+    store_rows_staged<T, kDim, kMasks == Masks::kPositions>(
+        args, tile, attention.rows, attention.context,
+        shared + Places::kQuery + group * Places::kGroupBytes, group * kGroupQueries, group);
   }
 }
 
+// Blocks of a multiprocessor; those that read relative positions have their registers full of
+// loads.
+template <int kDim, Masks kMasks>
+constexpr int kBlocks = kDim <= 64 && kMasks != Masks::kPositions ? 2 : 1;
+
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
-__global__ void __launch_bounds__(kGroups * 128, kDim <= 64 ? 2 : 1)
+__global__ void __launch_bounds__(kGroups * 128, kBlocks<kDim, kMasks>)
     sm90_kernel(const __grid_constant__ Sm90Launch launch) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   attend_tile<T, kDim, kGroups, kMasks, kParts>(launch);
@@ -287,14 +327,14 @@ cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
   if (status != cudaSuccess) return status;
   using Places = Room<kDim, kGroups>;
   const auto kernel = &sm90_kernel<T, kDim, kGroups, kMasks, kParts>;
-  status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                Places::bytes(kSlots));
+  constexpr bool kBuckets = kMasks == Masks::kPositions;  // which lie behind all slots
+  constexpr int kMost = Places::bytes(kSlots) + (kBuckets ? Places::kBucketBytes : 0);
+  status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
   if (status != cudaSuccess) return status;
   const int64_t tiles = 2 * ((args.keys + kKeys - 1) / kKeys);
-  const int slots = tiles < kSlots ? static_cast<int>(tiles) : kSlots;
+  const int bytes = kBuckets || tiles >= kSlots ? kMost : Places::bytes(static_cast<int>(tiles));
   return launch_overlapped(kernel, static_cast<unsigned>(launch.tiles * args.heads * args.batch),
-                           kGroups * 128, static_cast<size_t>(Places::bytes(slots)), stream,
-                           launch);
+                           kGroups * 128, static_cast<size_t>(bytes), stream, launch);
 }
 
 // Two parts are the best of 1, 2 and 4 with masks and where there is one step (13.2 against 14.1 µs
@@ -303,6 +343,7 @@ cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
 template <class T, int kDim, int kGroups>
 cudaError_t launch_groups(const AttentionLaunch& args, cudaStream_t stream) {
   const auto differs = [](const AttentionTable& t) { return t.data != nullptr && t.query != 0; };
+  if (args.by_position) return launch_kernel<T, kDim, kGroups, Masks::kPositions, 2>(args, stream);
   if (differs(args.bias) || differs(args.keep))
     return launch_kernel<T, kDim, kGroups, Masks::kAny, 2>(args, stream);
   const bool bias = args.bias.data != nullptr, keep = args.keep.data != nullptr;

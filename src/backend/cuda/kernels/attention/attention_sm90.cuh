@@ -29,6 +29,8 @@ struct Room {
   static constexpr int kTile = kBarriers + (2 * kSlots + 1) * 8;  // a Tile
   static constexpr int kRing = (kTile + static_cast<int>(sizeof(Tile)) + 1023) / 1024 * 1024;
   static constexpr int bytes(int slots) { return kRing + slots * kTileBytes + 1024; }
+  static constexpr int kBuckets = kRing + kSlots * kTileBytes;  // [group][parity] of kPositions
+  static constexpr int kBucketBytes = kGroups * 2 * static_cast<int>(sizeof(StepBuckets));
 };
 
 // A place in the ring and the parity of its present round.
@@ -48,6 +50,7 @@ struct Ring {
   uint32_t base, full, empty;
   const Maps& maps;
   const Tile* tile;  // in shared memory
+  bool in_parts;     // of a tile's rows only those of the sequence are loaded, kPartKeys at a time
   int count;         // tiles in all
   Cursor waiting, leaving, refilled;
   int left = 0;  // tiles that this thread has left
@@ -60,6 +63,22 @@ struct Ring {
   __device__ void load_rows(const Tile& from, bool is_keys, int step, int slot) const {
     const uint32_t barrier = full + static_cast<uint32_t>(slot * 8);
     const uint32_t dst = base + static_cast<uint32_t>(slot * kKeys * kDim * 2);
+    const int left = static_cast<int>(from.keys) - step * kKeys;
+    if (in_parts && left <= kKeys - kPartKeys) {
+      const int parts = (left + kPartKeys - 1) / kPartKeys;
+      barrier_expect(barrier, static_cast<uint32_t>(parts * kPartKeys * kDim * 2));
+#pragma unroll 1
+      for (int part = 0; part < parts; ++part) {
+#pragma unroll
+        for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
+          const int within = col * kKeys * 2 + part * kPartKeys * kBoxCols<kDim> * 2;
+          copy_box(dst + static_cast<uint32_t>(within), is_keys ? &maps.k_part : &maps.v_part, col,
+                   static_cast<int>(from.key) + step * kKeys + part * kPartKeys,
+                   static_cast<int>(from.kv_head), static_cast<int>(from.batch), barrier);
+        }
+      }
+      return;
+    }
     barrier_expect(barrier, kKeys * kDim * 2);
 #pragma unroll
     for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
@@ -180,8 +199,8 @@ __device__ inline void clear_rows(uint32_t tile, int keys, int group) {
 }
 
 // context / sum in type T, through the group's room for its queries so that memory is written in
-// whole rows.
-template <class T, int kDim>
+// whole rows. kHidden: rows may be hidden.
+template <class T, int kDim, bool kHidden>
 __device__ inline void store_rows_staged(const AttentionLaunch& args, const Tile& tile, Rows& rows,
                                          float (&context)[kDim / 2], unsigned char* room,
                                          int first_row, int group) {
@@ -199,7 +218,9 @@ __device__ inline void store_rows_staged(const AttentionLaunch& args, const Tile
     float sum = rows.sum[r];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    if (tile.keys == 0 || is_empty_row(args, sum, true)) empty |= 1u << r;
+    if (tile.keys == 0 || is_empty_row(args, sum, true) ||
+        (kHidden && is_hidden_row(args, tile, first_row + warp * 16 + lane / 4 + 8 * r)))
+      empty |= 1u << r;
     const float inverse = 1.0f / sum;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {

@@ -29,7 +29,8 @@ enum class Masks {
   kKeep,    // a keep table that is the same for all queries
   kCausal,  // causal alone
   kByKey,   // causal, and tables that are the same for all queries
-  kAny
+  kAny,
+  kPositions  // and relative positions, masks of queries, hidden rows
 };
 // What a kernel looks for: keep tables, causal, biases.
 template <Masks kMasks>
@@ -37,14 +38,19 @@ constexpr bool kMayKeep = kMasks != Masks::kNone&& kMasks != Masks::kCausal;
 template <Masks kMasks>
 constexpr bool kMayCause = kMasks != Masks::kNone&& kMasks != Masks::kKeep;
 template <Masks kMasks>
-constexpr bool kMayAdd = kMasks == Masks::kByKey || kMasks == Masks::kAny;
+constexpr bool kMayDiffer = kMasks == Masks::kAny || kMasks == Masks::kPositions;
+template <Masks kMasks>
+constexpr bool kMayAdd = kMasks == Masks::kByKey || kMayDiffer<kMasks>;
 
 // Columns of a box: a row of shared memory is one swizzle wide.
 template <int kDim>
 constexpr int kBoxCols = kDim < 64 ? kDim : 64;
 
+// Boxes of (64 queries | 128 keys) x kBoxCols columns; of sequences, whose rows stand beside those
+// of others, also of kPartKeys keys.
+constexpr int kPartKeys = 32;
 struct Maps {
-  CUtensorMap q, k, v;  // boxes of (64 queries | 128 keys) x kBoxCols columns
+  CUtensorMap q, k, v, k_part, v_part;
 };
 
 // A score, bias or fill as it is before scaling. Finite stays finite.
@@ -130,19 +136,123 @@ __device__ inline void mask_by_query(const AttentionLaunch& args, const Tile& ti
   });
 }
 
+// The buckets of the distances i - j of a group's 64 queries and a step's 128 keys, in shared
+// memory: that of query 0 and key 0 is element kKeys - 1. Buckets are below 2^16.
+constexpr int kDistances = kGroupQueries + kKeys - 1;
+struct StepBuckets {
+  uint16_t of_query[kDistances + 1], of_key[kDistances + 1];
+};
+// All threads of the group fill them; `first` is its first row of the tile. They synchronize before
+// they read.
+__device__ inline void fill_buckets(const AttentionLaunch& args, const Tile& tile, int first,
+                                    int key, StepBuckets& buckets) {
+  const int64_t least = tile.query - tile.first + first - key - (kKeys - 1);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int at = static_cast<int>(threadIdx.x) % 128 + i * 128;
+    if (at >= kDistances) break;
+    const AttentionPositions &q = args.query_positions, &k = args.key_positions;
+    if (q.data != nullptr) buckets.of_query[at] = static_cast<uint16_t>(bucket_at(q, least + at));
+    if (k.data != nullptr) buckets.of_key[at] = static_cast<uint16_t>(bucket_at(k, least + at));
+  }
+}
+
+// Of f16 as it is; others may be so large that powers must do, as for biases.
+__device__ __forceinline__ float raw_position(__half x) { return __half2float(x); }
+template <class P>
+__device__ __forceinline__ float raw_position(P x) {
+  return raw_score(static_cast<float>(x), 1.0f);
+}
+// What relative positions add to the raw scores of the step that starts at `key`; `row` is the
+// lane's first row of the tile. P: the type of the positions.
+template <class P>
+__device__ __forceinline__ void add_query_positions(const AttentionLaunch& args, const Tile& tile,
+                                                    int row, const uint16_t* buckets,
+                                                    float (&scores)[64]) {
+  const AttentionPositions& positions = args.query_positions;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int of = row + 8 * r < tile.queries ? row + 8 * r : tile.queries - 1;
+    const P* own =
+        static_cast<const P*>(positions.data) + positions_of(positions, tile, tile.query + of);
+    const uint16_t* own_buckets = buckets + row % kGroupQueries + 8 * r - 2 * t + kKeys - 1;
+#pragma unroll
+    for (int n = 0; n < 16; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        scores[4 * n + 2 * r + e] += raw_position(own[own_buckets[-(8 * n + e)]]);
+    }
+  }
+}
+template <class P>
+__device__ __forceinline__ void add_key_positions(const AttentionLaunch& args, const Tile& tile,
+                                                  int row, int key, const uint16_t* buckets,
+                                                  float (&scores)[64]) {
+  const AttentionPositions& positions = args.key_positions;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const int last = static_cast<int>(tile.keys) - 1 - key - 2 * t;
+  const P* first =
+      static_cast<const P*>(positions.data) + positions_of(positions, tile, tile.key + key + 2 * t);
+  const uint16_t* own_buckets = buckets + row % kGroupQueries - 2 * t + kKeys - 1;
+#pragma unroll
+  for (int n = 0; n < 16; ++n) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int j = 8 * n + e < last ? 8 * n + e : last;
+      const P* keys = first + j * positions.row;
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+        scores[4 * n + 2 * r + e] += raw_position(keys[own_buckets[8 * r - (8 * n + e)]]);
+    }
+  }
+}
+__device__ inline void add_positions(const AttentionLaunch& args, const Tile& tile, int row,
+                                     int key, const StepBuckets& buckets, float (&scores)[64]) {
+  const auto by_type = [](const AttentionPositions& positions, const auto& add) {
+    if (positions.data == nullptr) return;
+    if (positions.type == AttentionType::kF16) return add(__half());
+    if (positions.type == AttentionType::kBF16) return add(__nv_bfloat16());
+    add(float());
+  };
+  by_type(args.query_positions, [&](auto p) {
+    add_query_positions<decltype(p)>(args, tile, row, buckets.of_query, scores);
+  });
+  by_type(args.key_positions, [&](auto p) {
+    add_key_positions<decltype(p)>(args, tile, row, key, buckets.of_key, scores);
+  });
+}
+// Rows that keep_queries hides: every key that exists has the score of a hidden one.
+__device__ inline void hide_queries(const AttentionLaunch& args, const Tile& tile, int row,
+                                    float inverse_scale, float (&scores)[64]) {
+  if (args.keep_queries.data == nullptr) return;
+  const float fill = raw_score(args.fill, inverse_scale);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (keeps_query(args, tile, row + 8 * r)) continue;
+#pragma unroll
+    for (int i = 0; i < 64; ++i) scores[i] = i / 2 % 2 == r ? fill : scores[i];
+  }
+}
+
 // Bias and masks of the step that starts at `key`; scores are raw. bias_by_key: the step's biases
-// in shared memory where all queries have the same, else null.
+// in shared memory where all queries have the same, else null. buckets: the step's, of kPositions.
 template <Masks kMasks>
 __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile, int row, int key,
                                    const KeptKeys& kept, const float* bias_by_key,
-                                   float inverse_scale, float (&scores)[64]) {
+                                   const StepBuckets* buckets, float inverse_scale,
+                                   float (&scores)[64]) {
+  if constexpr (kMasks == Masks::kPositions) add_positions(args, tile, row, key, *buckets, scores);
   if (kMayAdd<kMasks> && __builtin_expect(bias_by_key != nullptr, 0)) {
     for_each_score(scores, [&](float& score, int n, int within, int) {
       score += bias_by_key[8 * n + within];
     });
   }
-  if constexpr (kMasks == Masks::kAny) {
+  if constexpr (kMayDiffer<kMasks>) {
     mask_by_query(args, tile, row, key, inverse_scale, scores);
+  }
+  if constexpr (kMasks == Masks::kPositions) {
+    hide_queries(args, tile, row, inverse_scale, scores);
   }
   if (kMayKeep<kMasks> && __builtin_expect(!kept.all, 0)) {
     const float fill = raw_score(args.fill, inverse_scale);
@@ -341,8 +451,8 @@ __device__ inline uint4 gather_chunk(uint32_t (&x)[4]) {
   return {x[0], x[1], x[2], x[3]};
 }
 
-// context / sum in type T; `row` is the lane's first row of the tile.
-template <class T, int kDim>
+// context / sum in type T; `row` is the lane's first row of the tile. kHidden: rows may be hidden.
+template <class T, int kDim, bool kHidden>
 __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile, const Rows& rows,
                                   const float (&context)[kDim / 2], int row) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -358,7 +468,9 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
   const RowScaling by = scaling_of(args.quantized);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (tile.keys == 0 || is_empty_row(args, sum[r], true)) empty |= 1u << r;
+    if (tile.keys == 0 || is_empty_row(args, sum[r], true) ||
+        (kHidden && is_hidden_row(args, tile, row + 8 * r)))
+      empty |= 1u << r;
     const float inverse = 1.0f / sum[r];
     T* to = out + (row + 8 * r) * args.out.row + lane % 4 * 8;
 #pragma unroll

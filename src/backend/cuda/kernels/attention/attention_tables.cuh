@@ -17,8 +17,8 @@ struct StepLook {
 __device__ inline StepLook look_at_step(const AttentionLaunch& args, const Tile& tile,
                                         int64_t key) {
   const AttentionTable& keep = args.keep;
-  StepLook look{args.bias.data == nullptr && key + kStepKeys <= tile.keys && keep.query == 0 &&
-                    !(args.causal && tile.visible < key + kStepKeys - 1),
+  StepLook look{args.bias.data == nullptr && !args.by_position && key + kStepKeys <= tile.keys &&
+                    keep.query == 0 && !(args.causal && tile.visible < key + kStepKeys - 1),
                 {1, 1}};
   if (look.open && keep.data != nullptr) {
     const int64_t first = key + threadIdx.x % 32;
@@ -35,7 +35,7 @@ __device__ inline bool is_open(const StepLook& look) {
 }
 // Are bias and masks the same for all queries, but for causal?
 __device__ inline bool is_by_key(const AttentionLaunch& args) {
-  return args.bias.query == 0 && args.keep.query == 0;
+  return args.bias.query == 0 && args.keep.query == 0 && !args.by_position;
 }
 // Row r of the tile sees the keys of the step up to this one plus r.
 __device__ inline int last_visible(const AttentionLaunch& args, const Tile& tile, int64_t key) {
@@ -89,6 +89,60 @@ __device__ inline float widened(float x) { return x; }
 __device__ inline float widened(__half x) { return __half2float(x); }
 __device__ inline float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
 
+// Adds what relative positions say, scaled, to entries of `rows` <= 8 rows of the tile from `from`
+// on. The warp's lanes call it together. kByKey: those of keys, whose neighbors are queries. Of
+// kAtOnce entries all is loaded before the first changes.
+template <bool kByKey, int kPitch, class P>
+__device__ __forceinline__ void add_positions_of(const AttentionLaunch& args, const Tile& tile,
+                                                 int64_t key, int from, int rows, int left,
+                                                 float* table) {
+  constexpr int kAtOnce = 8;
+  const AttentionPositions& positions = kByKey ? args.key_positions : args.query_positions;
+  const P* data = static_cast<const P*>(positions.data);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t distance = tile.query - tile.first + from - key;  // of the first row and key
+  const int64_t base = positions_of(positions, tile, kByKey ? tile.key + key : tile.query + from);
+  __syncwarp();
+  for (int first = 0; first < 8 * kStepKeys / 32; first += kAtOnce) {
+    int at[kAtOnce], row[kAtOnce], in_step[kAtOnce];
+    P value[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      row[i] = kByKey ? lane % 8 : (first + i) / 2;
+      in_step[i] = kByKey ? (first + i) * 4 + lane / 8 : (first + i) % 2 * 32 + lane;
+      row[i] = row[i] < rows ? row[i] : rows - 1;
+      in_step[i] = in_step[i] < left ? in_step[i] : left - 1;
+      at[i] = bucket_at(positions, distance + row[i] - in_step[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+      value[i] = data[base + (kByKey ? in_step[i] : row[i]) * positions.row + at[i]];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int own_row = kByKey ? lane % 8 : (first + i) / 2;
+      const int own_key = kByKey ? (first + i) * 4 + lane / 8 : (first + i) % 2 * 32 + lane;
+      if (own_row >= rows || own_key >= left) continue;
+      float& entry = table[own_row * kPitch + own_key];
+      entry = fmaf(widened(value[i]), args.scale, entry);
+      if (entry != entry) entry = __uint_as_float(0x7fffffff);  // it is not to look like a code
+    }
+  }
+  __syncwarp();
+}
+template <bool kByKey, int kPitch>
+__device__ __noinline__ void add_positions(const AttentionLaunch& args, const Tile& tile,
+                                           int64_t key, int from, int rows, int left,
+                                           float* table) {
+  const AttentionPositions& positions = kByKey ? args.key_positions : args.query_positions;
+  if (positions.data == nullptr) return;
+  if (positions.type == AttentionType::kF32)
+    add_positions_of<kByKey, kPitch, float>(args, tile, key, from, rows, left, table);
+  else if (positions.type == AttentionType::kF16)
+    add_positions_of<kByKey, kPitch, __half>(args, tile, key, from, rows, left, table);
+  else
+    add_positions_of<kByKey, kPitch, __nv_bfloat16>(args, tile, key, from, rows, left, table);
+}
+
 // Fills table[row][kPitch] for `rows` rows of the tile from `first` on and the 64 keys from `key`
 // on: what is added to a score, or a code. The warp's lanes call it together and synchronize
 // before they read. Returns, with masks_add, bit r: bias and masks leave row r a key. By key (one
@@ -122,6 +176,10 @@ __device__ __noinline__ int fill_table(const AttentionLaunch& args, Tile tile, i
   } else {
     add(static_cast<const __nv_bfloat16*>(args.bias.data));
   }
+  if (args.by_position) {
+    add_positions<false, kPitch>(args, tile, key, from, exist, left, table);
+    add_positions<true, kPitch>(args, tile, key, from, exist, left, table);
+  }
   if (args.keep.data != nullptr) {
     each_entry(static_cast<const uint8_t*>(args.keep.data) + masks.keep + key * args.keep.key,
                args.keep.query, args.keep.key, exist, left,
@@ -133,12 +191,13 @@ __device__ __noinline__ int fill_table(const AttentionLaunch& args, Tile tile, i
   const int64_t ahead = by_key ? kStepKeys : masks.visible - key;  // of the first row
   unsigned seen = 0;
   for (int row = 0; row < exist; ++row) {
+    const bool keeps = keeps_query(args, tile, from + row);
     unsigned kept[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int in_step = lane + 32 * half;
       float& entry = row_at(row, in_step);
-      if (in_step > ahead + row) hide(entry);
+      if (in_step > ahead + row || !keeps) hide(entry);
       if (in_step >= left) entry = __uint_as_float(kNoKey);
       kept[half] = __ballot_sync(~0u, in_step < left && entry != -kInfinity);
     }

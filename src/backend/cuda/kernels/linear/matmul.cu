@@ -67,6 +67,16 @@ struct StridedProduct {
     return b_along_k() ? run<T>(p.b, from, p.b.row_step, at + kRun <= k)
                        : run<T>(p.b, from, p.b.col_step, c + kRun <= cols);
   }
+  __device__ float alpha() const { return p.alpha; }
+  template <class T>
+  __device__ T* out_run(const Batch& batch, int64_t r, int64_t c) const {
+    constexpr bool kHalf = std::is_same<T, __half>::value;
+    T* to = reinterpret_cast<T*>(p.c.data) + batch.c + r * p.c.row_step + c;
+    const bool runs = p.c.type == (kHalf ? DType::kF16 : DType::kBF16) && p.c.col_step == 1 &&
+                      p.c.row_step % kRun == 0 && p.addend.data == nullptr &&
+                      reinterpret_cast<uintptr_t>(to) % (kRun * sizeof(T)) == 0;
+    return runs ? to : nullptr;
+  }
   __device__ void store(const Batch& batch, int64_t r, int64_t c, float sum) const {
     float value = sum * p.alpha;
     if (p.addend.data != nullptr) {
