@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "core/attrs.h"
+#include "core/threads.h"
 #include "reference/elementwise.h"
 #include "reference/layout.h"
+#include "reference/parts.h"
 
 namespace vernier::reference {
 namespace {
@@ -34,11 +36,15 @@ class ScaleIndex {
   AxisView view_;
 };
 
-// The zero point of elements with scale number `s`; 0 if absent.
-double zero_point(const EvalCall& call, size_t s) {
+// The zero point of each scale; 0 where there are none.
+std::vector<double> zero_points(const EvalCall& call) {
   const EvalTensor* zero = call.in.size() > 2 ? call.in[2] : nullptr;
-  if (zero == nullptr) return 0;
-  return zero->value(zero->elems() == 1 ? 0 : static_cast<int64_t>(s));
+  const auto scales = static_cast<size_t>(call.in[1]->elems());
+  std::vector<double> zeros(scales, 0.0);
+  const bool one = zero != nullptr && zero->elems() == 1;
+  for (size_t s = 0; s < scales && zero != nullptr; ++s)
+    zeros[s] = zero->value(one ? 0 : static_cast<int64_t>(s));
+  return zeros;
 }
 
 // x / scale as ONNX divides: to an f32, in which 0.5 / 0.0196078438 is a tie, 25.5.
@@ -56,17 +62,20 @@ void eval_quantize_linear(const EvalCall& call) {
   const EvalTensor &x = *call.in[0], &scale = *call.in[1];
   EvalTensor& y = call.out[0];
   const ScaleIndex index(attrs, x.shape, scale);
-  for (int64_t i = 0; i < x.elems(); ++i) {
-    const size_t s = index(i), at = static_cast<size_t>(i);
-    const double quotient = quotient_of(x.value(i), scale.f[s], scale.dtype);
-    const double zero = zero_point(call, s);
-    if (y.is_float()) {
-      y.f[at] = call.rounding(0, double_to_float(y.dtype, quotient + zero, attrs.saturate));
-    } else {
-      const double rounded = std::isnan(quotient) ? 0.0 : std::nearbyint(quotient);
-      y.i[at] = double_to_integer(y.dtype, rounded + zero);
+  const std::vector<double> zeros = zero_points(call);
+  in_parallel(x.elems(), kCopyGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const size_t s = index(i), at = static_cast<size_t>(i);
+      const double quotient = quotient_of(x.value(i), scale.f[s], scale.dtype);
+      if (y.is_float()) {
+        y.f[at] = double_to_float(y.dtype, quotient + zeros[s], attrs.saturate);
+      } else {
+        const double rounded = std::isnan(quotient) ? 0.0 : std::nearbyint(quotient);
+        y.i[at] = double_to_integer(y.dtype, rounded + zeros[s]);
+      }
     }
-  }
+  });
+  if (y.is_float()) round_out_each(call, 0);
 }
 
 // y = (x − zero)·scale
@@ -74,10 +83,14 @@ void eval_dequantize_linear(const EvalCall& call) {
   const EvalTensor &x = *call.in[0], &scale = *call.in[1];
   EvalTensor& y = call.out[0];
   const ScaleIndex index(decode<QuantizeAttrs>(call.attrs), x.shape, scale);
-  for (int64_t i = 0; i < x.elems(); ++i) {
-    const size_t s = index(i);
-    y.f[i] = call.rounding(0, (x.value(i) - zero_point(call, s)) * scale.f[s]);
-  }
+  const std::vector<double> zeros = zero_points(call);
+  in_parallel(x.elems(), kCopyGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const size_t s = index(i);
+      y.f[i] = (x.value(i) - zeros[s]) * scale.f[s];
+    }
+  });
+  round_out_each(call, 0);
 }
 
 // loss[n, d] = −w[t]·x[n, t, d] with t = targets[n, d], 0 if t is ignored; unreduced, summed, or

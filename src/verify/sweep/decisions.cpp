@@ -134,16 +134,42 @@ Operands operands_of(const plan::Plan& plan, size_t s, const PlanEvaluator& exac
   return operands;
 }
 
-// What the step decides when its operands are moved, for each output of `outputs`. `exact` is left
-// as it was.
-std::vector<std::vector<EvalTensor>> decided_nearby(const plan::Plan& plan, size_t s,
-                                                    const std::vector<size_t>& outputs,
-                                                    const Operands& operands,
-                                                    PlanEvaluator& exact) {
+// Does a draw decide each element otherwise than `own` where `other` does?
+bool shows_all_ties(const EvalTensor& own, const EvalTensor& other,
+                    const std::vector<EvalTensor>& draws) {
+  const auto all = [&](const auto& values) {
+    for (size_t i = 0; i < values(own).size(); ++i) {
+      if (values(own)[i] == values(other)[i]) continue;
+      const bool shown = std::ranges::any_of(draws, [&](const EvalTensor& draw) {
+        return draw.shape != own.shape || values(draw)[i] != values(own)[i];
+      });
+      if (!shown) return false;
+    }
+    return true;
+  };
+  if (own.is_float()) return all([](const EvalTensor& t) -> const auto& { return t.f; });
+  return all([](const EvalTensor& t) -> const auto& { return t.i; });
+}
+
+using Draws = std::vector<std::vector<EvalTensor>>;  // of each output that is looked at
+
+// Adds to `decided` what the step decides when its operands are moved, for each of `outputs`.
+// `others`: other decisions about them, of the same shapes; it ends when all of their ties are
+// shown. Empty: all draws. `exact` is left as it was.
+void decide_nearby(const plan::Plan& plan, size_t s, const std::vector<size_t>& outputs,
+                   const std::vector<EvalTensor>& others, const Operands& operands,
+                   PlanEvaluator& exact, Draws& decided) {
+  std::vector<EvalTensor> own;
+  for (const size_t o : outputs)
+    own.push_back(exact.value(static_cast<size_t>(plan.steps[s].outputs[o])));
+  const auto shown = [&] {
+    for (size_t o = 0; o < others.size(); ++o)
+      if (!shows_all_ties(own[o], others[o], decided[o])) return false;
+    return !others.empty();
+  };
   const plan::Step& step = plan.steps[s];
-  std::vector<std::vector<EvalTensor>> decided(outputs.size());
   std::mt19937_64 random(s);
-  for (int trial = 0; trial < kPerturbations && !operands.empty(); ++trial) {
+  for (int trial = 0; trial < kPerturbations && !operands.empty() && !shown(); ++trial) {
     for (const auto& [index, operand] : operands) exact.set_value(index, operand.draw(random));
     exact.evaluate_step(s);
     for (size_t o = 0; o < outputs.size(); ++o)
@@ -151,7 +177,6 @@ std::vector<std::vector<EvalTensor>> decided_nearby(const plan::Plan& plan, size
   }
   for (const auto& [index, operand] : operands) exact.set_value(index, operand.exact());
   exact.evaluate_step(s);
-  return decided;
 }
 
 }  // namespace
@@ -180,7 +205,8 @@ int64_t take_ties_of_model(const plan::Plan& plan, size_t step, double limit,
   const Operands operands = operands_of(plan, step, f, [&](size_t, EvalTensor value) {
     return moved_by(std::move(value), limit * kGranted / kReach);
   });
-  const auto nearby = decided_nearby(plan, step, outputs, operands, f);
+  Draws nearby(outputs.size());
+  decide_nearby(plan, step, outputs, models, operands, f, nearby);
   int64_t ties = 0;
   for (size_t at = 0; at < outputs.size(); ++at) {
     const auto index = static_cast<size_t>(plan.steps[step].outputs[outputs[at]]);
@@ -231,6 +257,50 @@ bool take_found(const plan::Plan& plan, size_t s, const std::vector<Tensor>& eng
   return true;
 }
 
+// Does the engine decide otherwise than F, of the same sizes?
+bool differs(const Tensor& engine, const EvalTensor& exact) {
+  if (!engine.defined() || engine.shape() != exact.shape) return false;
+  const EvalTensor other = EvalTensor::from(engine);
+  return other.i != exact.i || other.f != exact.f;
+}
+
+// Step `s` of F, just evaluated beside `noisy`, takes the engine's decisions that are ties. Returns
+// how many.
+int64_t take_ties_of_engine(const plan::Plan& plan, size_t s, const std::vector<Tensor>& engine,
+                            const std::vector<PlanEvaluator>& noisy, PlanEvaluator& exact) {
+  const plan::Step& step = plan.steps[s];
+  const auto index_of = [&](size_t o) { return static_cast<size_t>(step.outputs[o]); };
+  const std::vector<size_t> decisions = decisions_of(plan, step);
+  const auto other = [&](size_t o) { return differs(engine[o], exact.value(index_of(o))); };
+  // What a step finds is judged as a whole first.
+  const bool finds = plan.begins_segment(static_cast<int32_t>(s));
+  std::vector<size_t> tried = finds ? made_by(step) : decisions;
+  if (!finds) std::erase_if(tried, [&](size_t o) { return !other(o); });
+  if (tried.empty()) return 0;
+  const Operands operands = operands_of(plan, s, exact, [&](size_t index, EvalTensor value) {
+    std::vector<EvalTensor> trials;
+    for (const PlanEvaluator& one : noisy) trials.push_back(one.value(index));
+    return moved_as_trials(std::move(value), trials);
+  });
+  std::vector<EvalTensor> others;
+  for (const size_t o : tried)
+    if (!finds) others.push_back(EvalTensor::from(engine[o]));
+  Draws nearby(tried.size());
+  for (size_t at = 0; at < tried.size(); ++at)
+    for (const PlanEvaluator& one : noisy) nearby[at].push_back(one.value(index_of(tried[at])));
+  decide_nearby(plan, s, tried, others, operands, exact, nearby);
+  if (finds && take_found(plan, s, engine, nearby, exact)) return 1;
+  int64_t ties = 0;
+  for (size_t at = 0; at < tried.size(); ++at) {
+    const size_t o = tried[at];
+    if (std::ranges::find(decisions, o) == decisions.end()) continue;
+    EvalTensor decided = exact.value(index_of(o));
+    ties += take_ties(decided, EvalTensor::from(engine[o]), nearby[at]);
+    exact.set_value(index_of(o), std::move(decided));
+  }
+  return ties;
+}
+
 // F on the path of the engine's decisions, as far as they are ties: R's values for it.
 NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, NamedValues reference) {
   const plan::Plan& plan = context.subject.plan;
@@ -246,41 +316,11 @@ NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, Name
     noisy.back().begin(ordered);
   }
   int64_t ties = 0;
-  std::vector<std::vector<EvalTensor>> nearby;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     exact.evaluate_step(s);
     for (PlanEvaluator& one : noisy) one.evaluate_step(s);
-    const std::vector<Tensor>& answered = run.steps().at(static_cast<int32_t>(s));
-    const bool finds = plan.begins_segment(static_cast<int32_t>(s));
-    const std::vector<size_t> decisions = decisions_of(plan, plan.steps[s]);
-    // What a step finds is judged as a whole first.
-    const std::vector<size_t> tried = finds ? made_by(plan.steps[s]) : decisions;
-    if (!tried.empty()) {
-      const Operands operands = operands_of(plan, s, exact, [&](size_t index, EvalTensor value) {
-        std::vector<EvalTensor> trials;
-        for (const PlanEvaluator& one : noisy) trials.push_back(one.value(index));
-        return moved_as_trials(std::move(value), trials);
-      });
-      nearby = decided_nearby(plan, s, tried, operands, exact);
-    }
-    for (size_t at = 0; at < tried.size(); ++at) {
-      const auto index = static_cast<size_t>(plan.steps[s].outputs[tried[at]]);
-      for (const PlanEvaluator& one : noisy) nearby[at].push_back(one.value(index));
-    }
-    const bool taken = finds && take_found(plan, s, answered, nearby, exact);
-    ties += taken ? 1 : 0;
-    for (size_t at = 0; at < tried.size() && !taken; ++at) {
-      const size_t o = tried[at];
-      if (std::ranges::find(decisions, o) == decisions.end()) continue;
-      const auto index = static_cast<size_t>(plan.steps[s].outputs[o]);
-      EvalTensor decided = exact.value(index);
-      ties += take_ties(decided, EvalTensor::from(answered[o]), nearby[at]);
-      if (!finds)
-        for (PlanEvaluator& one : noisy) one.set_value(index, decided);
-      exact.set_value(index, std::move(decided));
-    }
-    if (finds)
-      for (PlanEvaluator& one : noisy) follow_decisions(plan, s, exact, one);
+    ties += take_ties_of_engine(plan, s, run.steps().at(static_cast<int32_t>(s)), noisy, exact);
+    for (PlanEvaluator& one : noisy) follow_decisions(plan, s, exact, one);
     exact.release_after(s);
     for (PlanEvaluator& one : noisy) one.release_after(s);
   }
@@ -309,13 +349,65 @@ bool answers_agree(const Context& context, const NamedValues& reference,
   });
 }
 
+NamedValues row_of(const NamedValues& values, const BatchAxes& axes, int64_t row) {
+  NamedValues result;
+  for (const auto& [name, value] : values) result[name] = take_row(value, axes.of(name), row);
+  return result;
+}
+NamedValues joined(const std::vector<NamedValues>& rows, const BatchAxes& axes) {
+  std::vector<const NamedValues*> parts;
+  for (const NamedValues& row : rows) parts.push_back(&row);
+  return join_rows(parts, axes);
+}
+
+// The rows of a batch whose answers are outside the limits; nullopt: rows cannot be taken apart.
+std::optional<std::vector<int64_t>> rows_to_follow(const Context& context,
+                                                   const NamedValues& reference,
+                                                   const NamedTensors& answers) {
+  const BatchAxes& axes = context.inputs.axes;
+  if (!axes.known() || axes.fixed_rows > 1 || !runs_alone(context) ||
+      !context.inputs.mixed.empty() || !context.subject.plan.data_sizes.empty())
+    return std::nullopt;
+  int64_t count = 0;
+  for (const auto& [name, value] : reference) {
+    const int axis = axes.of(name);
+    const Tensor* got = find(answers, name);
+    if (axis == kNoAxis || !got || got->shape() != value.shape) return std::nullopt;
+    count = value.shape[static_cast<size_t>(axis)];
+  }
+  std::vector<int64_t> rows;
+  for (int64_t row = 0; row < count; ++row) {
+    if (!answers_agree(context, row_of(reference, axes, row), take_row(answers, axes, row)))
+      rows.push_back(row);
+  }
+  return rows;
+}
+
 }  // namespace
 
 NamedValues reference_beside(Context& context, NamedValues reference, const NamedTensors& inputs,
                              const NamedTensors& answers) {
   if (!decides(context.subject.plan) || answers_agree(context, reference, answers))
     return reference;
-  return reference_on_ties(context, inputs, std::move(reference));
+  const auto rows = rows_to_follow(context, reference, answers);
+  if (!rows || rows->empty()) return reference_on_ties(context, inputs, std::move(reference));
+  // Only these rows, as a batch of their own: a check of its own sees that they keep their bits.
+  const BatchAxes& axes = context.inputs.axes;
+  std::vector<NamedTensors> inputs_of_rows;
+  std::vector<NamedValues> of_rows, all;
+  for (const int64_t row : *rows) {
+    inputs_of_rows.push_back(take_row(inputs, axes, row));
+    of_rows.push_back(row_of(reference, axes, row));
+  }
+  const NamedValues followed =
+      reference_on_ties(context, join_rows(inputs_of_rows, axes), joined(of_rows, axes));
+  const auto& [name, value] = *reference.begin();
+  const int64_t count = value.shape[static_cast<size_t>(axes.of(name))];
+  for (int64_t row = 0, next = 0; row < count; ++row) {
+    const bool is_followed = next < std::ssize(*rows) && (*rows)[next] == row;
+    all.push_back(is_followed ? row_of(followed, axes, next++) : row_of(reference, axes, row));
+  }
+  return joined(all, axes);
 }
 
 }  // namespace vernier::verify
