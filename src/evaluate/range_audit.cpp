@@ -100,7 +100,11 @@ Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
 }
 
 double range_audit_work(const plan::Plan& plan) {
-  return work_of(plan, sizes_of_row(plan, "", kAuditLengths[1]));
+  const std::vector<std::string> candidates = batch_candidates(plan);
+  const std::string batch = candidates.empty() ? "" : candidates.front();
+  std::map<std::string, int64_t> sizes = sizes_of_row(plan, batch, kAuditLengths[1]);
+  if (!batch.empty()) sizes[batch] = kAuditRows;
+  return work_of(plan, sizes);
 }
 
 std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const backend::Backend& backend,

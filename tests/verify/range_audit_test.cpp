@@ -6,6 +6,9 @@
 #include <algorithm>
 
 #include "compile/pipeline.h"
+#include "evaluate/plan_work.h"
+#include "evaluate/rows.h"
+#include "evaluate/samples.h"
 #include "onnx/import.h"
 #include "passes/pass.h"
 #include "runtime/engine_impl.h"
@@ -46,6 +49,17 @@ TEST(RangeAudit, OfABuildAreThoseOfTheReport) {
     ++compared;
   }
   EXPECT_GT(compared, 20U);
+}
+
+// What decides whether a model is too large for the audit: its two rows, not as many as tokens.
+TEST(RangeAudit, WorkIsThatOfTwoRows) {
+  const auto model = onnx::import_model(test::example_model("bert_embedder_ts17").path);
+  CompileOptions options;
+  options.mode = "fp16";
+  const plan::Plan plan = compiler::plan_of(*model, options, plan::PlanOptions::Constants::kExact);
+  const std::string batch = batch_candidates(plan).at(0);
+  const double row = work_of(plan, sizes_of_row(plan, batch, 48));
+  EXPECT_NEAR(range_audit_work(plan) / row, 2, 0.05);
 }
 
 // A softmax in f8 makes NaN; the mask beside it, -3.4e38 in f16, is not to blame.
