@@ -128,10 +128,10 @@ void Calibration::prepare() {
   }
   observer_.emplace(std::move(watched), *padding_, samples_);
   session_.emplace(engine_, SessionOptions{.threads = options_.threads, .limits = options_.limits});
-  const std::vector<std::string> candidates = evaluate::batch_candidates(plan);
-  if (candidates.empty()) return;
-  axes_ = evaluate::axes_of_symbol(plan, candidates[0]);
-  most_rows_ = std::ranges::find(plan.symbols, candidates[0], &plan::Symbol::name)->max;
+  const std::string batch = evaluate::batch_symbol(plan);
+  if (batch.empty()) return;
+  axes_ = evaluate::axes_of_symbol(plan, batch);
+  most_rows_ = std::ranges::find(plan.symbols, batch, &plan::Symbol::name)->max;
 }
 
 // Equal texts: the same batches give the same samples.

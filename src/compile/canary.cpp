@@ -35,8 +35,7 @@ std::vector<Canary::Array> arrays_of(const NamedTensors& tensors) {
 // Inputs of a run of the plan, inside its ranges.
 std::vector<Canary::Array> inputs_of(const plan::Plan& plan, const evaluate::Domains& domains,
                                      const Sizes& wanted) {
-  const std::vector<std::string> candidates = evaluate::batch_candidates(plan);
-  const std::string batch = candidates.empty() ? "" : candidates.front();
+  const std::string batch = evaluate::batch_symbol(plan);
   evaluate::BatchAxes axes =
       batch.empty() ? evaluate::BatchAxes{} : evaluate::axes_of_symbol(plan, batch);
   int64_t rows = 1;

@@ -191,8 +191,7 @@ std::vector<ComparedTimes> time_engines(const Engine& quantized, const Engine& o
                                         const std::function<void(std::string_view)>& progress) {
   const Limits running = limits.begun();
   const plan::Plan& plan = quantized.impl().plan;
-  const std::vector<std::string> candidates = evaluate::batch_candidates(plan);
-  const std::string batch = candidates.empty() ? "" : candidates.front();
+  const std::string batch = evaluate::batch_symbol(plan);
   Pair pair(quantized, other, running);
   const auto time = [&](const std::string& sizes) {
     if (progress) progress("timing the quantized engine and 16 bits " + sizes);

@@ -12,8 +12,6 @@
 namespace vernier::evaluate {
 namespace {
 
-// Operands of Attention.
-constexpr int64_t kAttentionBias = 3, kAttentionKeep = 4, kAttentionKeepQueries = 14;
 constexpr double kCutOff = 3;             // deviations of a normal input
 constexpr double kPixelScale = 1.0 / 64;  // a smaller factor on an input means pixels in 0..255
 
@@ -128,8 +126,10 @@ class Walk {
   }
 
   static bool is_mask_operand(const ir::Node& node, int64_t at) {
+    using enum AttentionAttrs::Input;
+    const auto input = static_cast<size_t>(at);
     return (node.op == OpKind::kAttention &&
-            (at == kAttentionBias || at == kAttentionKeep || at == kAttentionKeepQueries)) ||
+            (input == kBias || input == kKeep || input == kKeepQueries)) ||
            (node.op == OpKind::kMaskedMean && at == 1);
   }
   static bool is_comparison(OpKind op) {

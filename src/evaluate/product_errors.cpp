@@ -57,8 +57,7 @@ ProductErrorMeter::ProductErrorMeter(const plan::Plan& exact, const backend::Bac
       watch_(watch),
       in_fp64_(std::make_unique<ConstantCache>(kMostConstantBytes)) {
   const Domains in_order = in_plan_order(domains, exact);
-  const std::vector<std::string> candidates = batch_candidates(exact);
-  const std::string batch = candidates.empty() ? "" : candidates.front();
+  const std::string batch = batch_symbol(exact);
   const BatchAxes axes = batch.empty() ? fixed_axes(exact) : axes_of_symbol(exact, batch);
   for (const int64_t length : kLengths) {
     const std::map<std::string, int64_t> sizes = sizes_of_row(exact, batch, length);

@@ -38,8 +38,7 @@ class Audit {
   }
 
   void evaluate(const Domains& domains, int64_t length, uint64_t seed) {
-    const std::vector<std::string> candidates = batch_candidates(plan_);
-    const std::string batch = candidates.empty() ? "" : candidates.front();
+    const std::string batch = batch_symbol(plan_);
     const BatchAxes axes = batch.empty() ? fixed_axes(plan_) : axes_of_symbol(plan_, batch);
     const std::map<std::string, int64_t> sizes = sizes_of_row(plan_, batch, length);
     // A model that fixes its batch takes that many rows, not one.
@@ -100,8 +99,7 @@ Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
 }
 
 double range_audit_work(const plan::Plan& plan) {
-  const std::vector<std::string> candidates = batch_candidates(plan);
-  const std::string batch = candidates.empty() ? "" : candidates.front();
+  const std::string batch = batch_symbol(plan);
   std::map<std::string, int64_t> sizes = sizes_of_row(plan, batch, kAuditLengths[1]);
   if (!batch.empty()) sizes[batch] = kAuditRows;
   return work_of(plan, sizes);

@@ -129,6 +129,11 @@ std::vector<std::string> batch_candidates(const plan::Plan& plan) {
   return candidates;
 }
 
+std::string batch_symbol(const plan::Plan& plan) {
+  const std::vector<std::string> candidates = batch_candidates(plan);
+  return candidates.empty() ? "" : candidates.front();
+}
+
 Tensor take_range(const Tensor& t, size_t axis, int64_t begin, int64_t end) {
   Shape shape = t.shape();
   shape[axis] = end - begin;
@@ -169,6 +174,18 @@ NamedTensors take_row(const NamedTensors& arrays, const BatchAxes& axes, int64_t
   for (const auto& [name, tensor] : arrays)
     rows.emplace_back(name, take_row(tensor, axes.of(name), row));
   return rows;
+}
+
+NamedValues take_row(const NamedValues& values, const BatchAxes& axes, int64_t row) {
+  NamedValues rows;
+  for (const auto& [name, value] : values) rows[name] = take_row(value, axes.of(name), row);
+  return rows;
+}
+
+NamedValues join_rows(const std::vector<NamedValues>& rows, const BatchAxes& axes) {
+  std::vector<const NamedValues*> parts;
+  for (const NamedValues& row : rows) parts.push_back(&row);
+  return join_rows(parts, axes);
 }
 
 NamedTensors join_rows(const std::vector<NamedTensors>& rows, const BatchAxes& axes) {

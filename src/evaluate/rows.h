@@ -35,6 +35,8 @@ BatchAxes fixed_axes(const plan::Plan& plan);
 /// Sizes that could count rows, best first: the first input's variable axes that every variable
 /// input has exactly once.
 std::vector<std::string> batch_candidates(const plan::Plan& plan);
+/// The best of them; empty where there is none.
+std::string batch_symbol(const plan::Plan& plan);
 
 /// Elements [begin, end) along `axis`.
 Tensor take_range(const Tensor& t, size_t axis, int64_t begin, int64_t end);
@@ -42,9 +44,11 @@ Tensor take_range(const Tensor& t, size_t axis, int64_t begin, int64_t end);
 Tensor take_row(const Tensor& t, int axis, int64_t row);
 EvalTensor take_row(const EvalTensor& t, int axis, int64_t row);
 NamedTensors take_row(const NamedTensors& arrays, const BatchAxes& axes, int64_t row);
+NamedValues take_row(const NamedValues& values, const BatchAxes& axes, int64_t row);
 /// The rows of arrays in that order; arrays without a batch axis are those of the first.
 NamedTensors join_rows(const std::vector<NamedTensors>& rows, const BatchAxes& axes);
 NamedValues join_rows(const std::vector<const NamedValues*>& rows, const BatchAxes& axes);
+NamedValues join_rows(const std::vector<NamedValues>& rows, const BatchAxes& axes);
 
 const Tensor* find(const NamedTensors& tensors, const std::string& name);
 /// Same type, shape and bytes.

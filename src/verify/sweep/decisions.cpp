@@ -45,20 +45,25 @@ std::vector<size_t> made_by(const plan::Step& step) {
   return outputs;
 }
 
+// Does one of `draws` decide element `i` otherwise than `exact`? `values`: of a tensor, its floats
+// or its integers.
+template <class Values>
+bool is_tie(const EvalTensor& exact, const std::vector<EvalTensor>& draws, const Values& values,
+            size_t i) {
+  return std::ranges::any_of(draws, [&](const EvalTensor& draw) {
+    return draw.shape != exact.shape || values(draw)[i] != values(exact)[i];
+  });
+}
+
 // Takes the decisions of `other` where one of `noisy` decides otherwise than `exact`, too. Returns
 // how many.
 int64_t take_ties(EvalTensor& exact, const EvalTensor& other,
                   const std::vector<EvalTensor>& noisy) {
   if (other.shape != exact.shape) return 0;
   int64_t ties = 0;
-  const auto is_tie = [&](const auto& values, size_t i) {
-    return std::ranges::any_of(noisy, [&](const EvalTensor& draw) {
-      return draw.shape != exact.shape || values(draw)[i] != values(exact)[i];
-    });
-  };
   const auto merge = [&](const auto& values) {
     for (size_t i = 0; i < values(exact).size(); ++i) {
-      if (values(other)[i] == values(exact)[i] || !is_tie(values, i)) continue;
+      if (values(other)[i] == values(exact)[i] || !is_tie(exact, noisy, values, i)) continue;
       values(exact)[i] = values(other)[i];
       ++ties;
     }
@@ -67,6 +72,15 @@ int64_t take_ties(EvalTensor& exact, const EvalTensor& other,
     merge([](auto& t) -> auto& { return t.f; });
   else
     merge([](auto& t) -> auto& { return t.i; });
+  return ties;
+}
+
+// The same of a value of `f`.
+int64_t take_ties(int32_t index, const EvalTensor& other, const std::vector<EvalTensor>& noisy,
+                  PlanEvaluator& f) {
+  EvalTensor decided = f.value(index);
+  const int64_t ties = take_ties(decided, other, noisy);
+  f.set_value(static_cast<size_t>(index), std::move(decided));
   return ties;
 }
 
@@ -139,11 +153,7 @@ bool shows_all_ties(const EvalTensor& own, const EvalTensor& other,
                     const std::vector<EvalTensor>& draws) {
   const auto all = [&](const auto& values) {
     for (size_t i = 0; i < values(own).size(); ++i) {
-      if (values(own)[i] == values(other)[i]) continue;
-      const bool shown = std::ranges::any_of(draws, [&](const EvalTensor& draw) {
-        return draw.shape != own.shape || values(draw)[i] != values(own)[i];
-      });
-      if (!shown) return false;
+      if (values(own)[i] != values(other)[i] && !is_tie(own, draws, values, i)) return false;
     }
     return true;
   };
@@ -208,12 +218,8 @@ int64_t take_ties_of_model(const plan::Plan& plan, size_t step, double limit,
   Draws nearby(outputs.size());
   decide_nearby(plan, step, outputs, models, operands, f, nearby);
   int64_t ties = 0;
-  for (size_t at = 0; at < outputs.size(); ++at) {
-    const auto index = static_cast<size_t>(plan.steps[step].outputs[outputs[at]]);
-    EvalTensor decided = f.value(index);
-    ties += take_ties(decided, models[at], nearby[at]);
-    f.set_value(index, std::move(decided));
-  }
+  for (size_t at = 0; at < outputs.size(); ++at)
+    ties += take_ties(plan.steps[step].outputs[outputs[at]], models[at], nearby[at], f);
   return ties;
 }
 
@@ -294,9 +300,7 @@ int64_t take_ties_of_engine(const plan::Plan& plan, size_t s, const std::vector<
   for (size_t at = 0; at < tried.size(); ++at) {
     const size_t o = tried[at];
     if (std::ranges::find(decisions, o) == decisions.end()) continue;
-    EvalTensor decided = exact.value(index_of(o));
-    ties += take_ties(decided, EvalTensor::from(engine[o]), nearby[at]);
-    exact.set_value(index_of(o), std::move(decided));
+    ties += take_ties(step.outputs[o], EvalTensor::from(engine[o]), nearby[at], exact);
   }
   return ties;
 }
@@ -349,17 +353,6 @@ bool answers_agree(const Context& context, const NamedValues& reference,
   });
 }
 
-NamedValues row_of(const NamedValues& values, const BatchAxes& axes, int64_t row) {
-  NamedValues result;
-  for (const auto& [name, value] : values) result[name] = take_row(value, axes.of(name), row);
-  return result;
-}
-NamedValues joined(const std::vector<NamedValues>& rows, const BatchAxes& axes) {
-  std::vector<const NamedValues*> parts;
-  for (const NamedValues& row : rows) parts.push_back(&row);
-  return join_rows(parts, axes);
-}
-
 // The rows of a batch whose answers are outside the limits; nullopt: rows cannot be taken apart.
 std::optional<std::vector<int64_t>> rows_to_follow(const Context& context,
                                                    const NamedValues& reference,
@@ -377,7 +370,7 @@ std::optional<std::vector<int64_t>> rows_to_follow(const Context& context,
   }
   std::vector<int64_t> rows;
   for (int64_t row = 0; row < count; ++row) {
-    if (!answers_agree(context, row_of(reference, axes, row), take_row(answers, axes, row)))
+    if (!answers_agree(context, take_row(reference, axes, row), take_row(answers, axes, row)))
       rows.push_back(row);
   }
   return rows;
@@ -397,17 +390,17 @@ NamedValues reference_beside(Context& context, NamedValues reference, const Name
   std::vector<NamedValues> of_rows, all;
   for (const int64_t row : *rows) {
     inputs_of_rows.push_back(take_row(inputs, axes, row));
-    of_rows.push_back(row_of(reference, axes, row));
+    of_rows.push_back(take_row(reference, axes, row));
   }
   const NamedValues followed =
-      reference_on_ties(context, join_rows(inputs_of_rows, axes), joined(of_rows, axes));
+      reference_on_ties(context, join_rows(inputs_of_rows, axes), join_rows(of_rows, axes));
   const auto& [name, value] = *reference.begin();
   const int64_t count = value.shape[static_cast<size_t>(axes.of(name))];
   for (int64_t row = 0, next = 0; row < count; ++row) {
     const bool is_followed = next < std::ssize(*rows) && (*rows)[next] == row;
-    all.push_back(is_followed ? row_of(followed, axes, next++) : row_of(reference, axes, row));
+    all.push_back(is_followed ? take_row(followed, axes, next++) : take_row(reference, axes, row));
   }
-  return joined(all, axes);
+  return join_rows(all, axes);
 }
 
 }  // namespace vernier::verify

@@ -110,11 +110,9 @@ std::map<std::string, std::vector<int64_t>> places_of(const plan::Plan& plan,
 }
 
 std::vector<NamedValues> by_row(const NamedValues& values, const BatchAxes& axes, size_t count) {
-  std::vector<NamedValues> rows(count);
-  for (const auto& [name, value] : values) {
-    for (size_t row = 0; row < count; ++row)
-      rows[row][name] = take_row(value, axes.of(name), static_cast<int64_t>(row));
-  }
+  std::vector<NamedValues> rows;
+  for (size_t row = 0; row < count; ++row)
+    rows.push_back(take_row(values, axes, static_cast<int64_t>(row)));
   return rows;
 }
 

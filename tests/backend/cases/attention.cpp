@@ -100,6 +100,14 @@ OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVaria
   return c;
 }
 
+std::vector<OpCase> values_only(std::vector<OpCase> cases) {
+  for (OpCase& c : cases) {
+    c.device_only = true;
+    c.checks = Checks::kValues;
+  }
+  return cases;
+}
+
 OpCase attention_case_with_hidden_rows(Maker& make, const AttentionVariant& variant) {
   OpCase c = attention_case(make, {2, 33, 101, 2, 2, 16, 16}, variant);
   for (size_t i : {3u, 4u}) {
@@ -266,11 +274,7 @@ const Cases kPositionTiles("AttentionPositionTiles", [] {
       }
     }
   }
-  for (OpCase& c : cases) {
-    c.device_only = true;
-    c.checks = Checks::kValues;
-  }
-  return cases;
+  return values_only(std::move(cases));
 });
 
 // The same within sequences.
@@ -367,11 +371,7 @@ const Cases kManyTiles("AttentionManyTiles", [] {
     for (int64_t dim : {64, 96, 128})
       cases.push_back(attention_case(make, {2, 20, 70, 64, 16, dim, dim}, variant));
   }
-  for (OpCase& c : cases) {
-    c.device_only = true;
-    c.checks = Checks::kValues;
-  }
-  return cases;
+  return values_only(std::move(cases));
 });
 
 // Keys hidden from the 20th on, 128 of them and more in a row, in the first batch item.

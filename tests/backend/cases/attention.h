@@ -21,6 +21,8 @@ struct AttentionVariant {
 /// All kinds of masks and biases.
 const std::vector<AttentionVariant>& attention_variants();
 OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVariant& variant);
+/// Of a GPU only, which are held to values and nothing else.
+std::vector<OpCase> values_only(std::vector<OpCase> cases);
 /// Rows 0 and 3 of the queries see no key: by keep, or by a bias of -inf.
 OpCase attention_case_with_hidden_rows(Maker& make, const AttentionVariant& variant);
 /// Sequences that begin at `starts`, packed into one row of 48 tokens, with heads of `dim`.

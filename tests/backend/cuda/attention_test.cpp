@@ -15,14 +15,6 @@ namespace vernier::backend::test {
 namespace {
 using Table = AttentionVariant::Table;
 
-std::vector<OpCase> values_only(std::vector<OpCase> cases) {
-  for (OpCase& c : cases) {
-    c.device_only = true;
-    c.checks = Checks::kValues;
-  }
-  return cases;
-}
-
 Tensor scaled(const Tensor& t, double factor) {
   std::vector<double> values;
   for (int64_t i = 0; i < t.elems(); ++i) values.push_back(factor * t.float_at(i));
