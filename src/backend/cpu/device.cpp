@@ -11,6 +11,7 @@
 #include <new>
 
 #include "backend/cpu/onednn/version.h"
+#include "backend/cpu/simd/tiles.h"
 #include "core/error.h"
 #include "core/threads.h"
 
@@ -80,6 +81,7 @@ std::string target() {
 #elif defined(__aarch64__)
   text = "aarch64 " + text;
 #endif
+  if (has_tiles()) text += " amx";
   return text + " " + onednn::version();
 }
 

@@ -53,13 +53,21 @@ OpCase linear_case(Maker& make, const LinearShape& s, const Types& types,
   return c;
 }
 
-// The row as it is here, and as it is where oneDNN has no bf16.
+// The row as it is here, as it is without tile registers, and where oneDNN has no bf16.
 std::vector<KernelDef> variants(std::string_view row) {
   const KernelDef* kernel = find_kernel(cpu_backend(), row);
   EXPECT_NE(kernel, nullptr) << row;
   if (kernel == nullptr) return {};
   std::vector<KernelDef> list{*kernel};
   if (row != kBf16Row) return list;
+  KernelDef onednn = *kernel;
+  onednn.name = "cpu.linear.onednn_bf16 without tiles";
+  onednn.create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
+    const cpu::PackedWeight weight = cpu::packed_weight(call, DType::kBF16);
+    auto state = cpu::make_onednn_linear(weight, call.execution.threads->size());
+    return state == nullptr ? cpu::make_highway_linear(weight) : std::move(state);
+  };
+  list.push_back(onednn);
   KernelDef own = *kernel;
   own.name = "cpu.linear.onednn_bf16 on our own product";
   own.create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {

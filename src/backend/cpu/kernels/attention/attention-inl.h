@@ -16,11 +16,13 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "backend/cpu/kernels/attention/attention.h"
 #include "backend/cpu/kernels/linear/gemm-inl.h"
 #include "backend/cpu/simd/convert-inl.h"
 #include "backend/cpu/simd/math-inl.h"
+#include "backend/cpu/simd/tiles.h"
 #include "backend/cpu/simd/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -446,12 +448,49 @@ HWY_INLINE void pair_values(const StoredRows& v, int64_t keys, int64_t value_dim
   }
 }
 
-/// A key block: keys are bf16 rows, values pairs of keys.
+/// A key block: keys are bf16 rows, values pairs of keys, [pair][c] or for tiles [c][pair].
 struct PairView {
   StoredRows keys;
   const uint32_t* values;
   int64_t value_step;
 };
+
+// ---- the same products on tile registers, where sizes are whole tiles
+
+/// Keys that one step of a product with probabilities takes, as pairs.
+constexpr int64_t kTilePairs = kTileStepBytes / 4;
+
+/// Rows of k in place where tiles can be read there, else a copy with whole tiles of rows.
+HWY_INLINE StoredRows tile_keys(const StoredRows& k, int64_t keys, int64_t head_dim,
+                                std::byte* copy) {
+  constexpr int64_t kElem = sizeof(uint16_t), kLine = kTileStepBytes / kElem;
+  if (keys % kRowsOfTile == 0 && k.step % kLine == 0 && k.step % 512 != 0 &&
+      reinterpret_cast<uintptr_t>(k.data) % kTileStepBytes == 0)
+    return k;
+  const auto bytes = static_cast<size_t>(head_dim * kElem);
+  const StoredRows rows{copy, head_dim + kLine, DType::kBF16};
+  int64_t j = 0;
+  for (; j < keys; ++j) std::memcpy(rows.row(j), k.row(j), bytes);
+  for (; j % kRowsOfTile != 0; ++j) std::memset(rows.row(j), 0, bytes);
+  return rows;
+}
+
+/// values[c][pair] = v[2·pair][c] and v[2·pair + 1][c]; behind the last key 0, for whole steps.
+HWY_INLINE PairView tile_view(const StoredRows& k, const StoredRows& v, int64_t keys,
+                              int64_t head_dim, int64_t value_dim, const TileScratch& s) {
+  constexpr int64_t kStep = kKeyBlock / 2;
+  static_assert(kStep % kTilePairs == 0);
+  // Both fit what f32 rows of values take.
+  auto* pairs = reinterpret_cast<uint32_t*>(s.values);
+  const int64_t step = value_dim + kRowSpread, used = (keys + 1) / 2,
+                whole = (used + kTilePairs - 1) / kTilePairs * kTilePairs;
+  pair_values(v, keys, value_dim, step, pairs);
+  for (int64_t j = used; j < whole; ++j)
+    std::memset(pairs + j * step, 0, static_cast<size_t>(value_dim) * sizeof(uint32_t));
+  uint32_t* values = pairs + kStep * step;
+  transpose_block(pairs, step, values, kStep, whole, value_dim);
+  return {tile_keys(k, keys, head_dim, reinterpret_cast<std::byte*>(s.keys)), values, kStep};
+}
 HWY_INLINE PairView pair_view(const StoredRows& k, const StoredRows& v, int64_t keys,
                               int64_t head_dim, int64_t value_dim, const TileScratch& s) {
   const int64_t step = (value_dim + kRowSpread - 1) / kRowSpread * kRowSpread + kRowSpread;
@@ -590,6 +629,49 @@ HWY_INLINE void attend_pairs(const AttentionRun& run, const TilePlace& place, co
     multiply_pairs<kVectors, Start::kAdd>(product, value_dim);
 }
 
+/// The same on tile registers.
+template <int kVectors>
+HWY_INLINE void attend_tiles(const AttentionRun& run, const TilePlace& place, const PairView& kv,
+                             int64_t keys, const Hiding& hide, const TileScratch& s,
+                             int64_t tile_index, bool first) {
+  const F32 d;
+  const int64_t tile = tile_queries(), width = lanes_of_f32();
+  const int64_t row_bytes = tile * static_cast<int64_t>(sizeof(float));
+  const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
+  multiply_tiles(TileOperands::kBF16,
+                 {.a = kv.keys.data,
+                  .a_step = kv.keys.step * 2,
+                  .b = reinterpret_cast<const std::byte*>(s.queries + tile_index * s.query_step),
+                  .b_step = row_bytes,
+                  .c = reinterpret_cast<std::byte*>(s.scores),
+                  .c_step = row_bytes,
+                  .steps = head_dim * 2 / kTileStepBytes,
+                  .add = false},
+                 (keys + kRowsOfTile - 1) / kRowsOfTile, kVectors);
+  const VF32 scale = hn::Set(d, run.scale);
+  for (int64_t j = 0; j < keys; ++j) {
+    for (int64_t v = 0; v < kVectors; ++v) {
+      float* at = s.scores + j * tile + v * width;
+      hn::Store(hn::Mul(hn::Load(d, at), scale), d, at);
+    }
+  }
+  add_masks(run, place, keys, hide, s.scores);
+  softmax_step<kVectors, true>(s.scores, keys, s, tile_index, value_dim, first);
+  const int64_t pairs = (keys + 1) / 2, steps = (pairs + kTilePairs - 1) / kTilePairs;
+  std::memset(s.scores + pairs * tile, 0,
+              static_cast<size_t>((steps * kTilePairs - pairs) * row_bytes));
+  multiply_tiles(TileOperands::kBF16,
+                 {.a = reinterpret_cast<const std::byte*>(kv.values),
+                  .a_step = kv.value_step * 4,
+                  .b = reinterpret_cast<const std::byte*>(s.scores),
+                  .b_step = row_bytes,
+                  .c = reinterpret_cast<std::byte*>(s.context + tile_index * s.context_step),
+                  .c_step = row_bytes,
+                  .steps = steps,
+                  .add = !first},
+                 value_dim / kRowsOfTile, kVectors);
+}
+
 /// True if keep hides all keys of `query`.
 HWY_INLINE bool keep_hides_all(const AttentionRun& run, const AttentionTask& task, int64_t query) {
   const auto keeps = [&](const ScoreTable& table, int64_t key) {
@@ -686,6 +768,9 @@ inline void AttendTask(const AttentionRun& run, const AttentionTask& task, int p
   const int64_t tile = tile_queries(), width = lanes_of_f32();
   const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
   const TileScratch s(run.scratch + part * run.scratch_step, head_dim, value_dim);
+  const bool on_tiles = kHasPairs && run.on_tiles;
+  std::optional<TileScope> tile_shapes;
+  if (on_tiles) tile_shapes.emplace();
   const int64_t tiles = (task.queries + tile - 1) / tile;
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t queries = std::min(tile, task.queries - t * tile);
@@ -720,7 +805,9 @@ inline void AttendTask(const AttentionRun& run, const AttentionTask& task, int p
     const StoredRows stored_v = head_rows(run.v, task.batch, task.k_begin + key, kv_head);
     HeadView k{}, v{};
     PairView kv{};
-    if (pairs) {
+    if (on_tiles) {
+      kv = tile_view(stored_k, stored_v, keys, head_dim, value_dim, s);
+    } else if (pairs) {
       kv = pair_view(stored_k, stored_v, keys, head_dim, value_dim, s);
     } else {
       k = block_view(stored_k, keys, head_dim, s.keys);
@@ -739,7 +826,11 @@ inline void AttendTask(const AttentionRun& run, const AttentionTask& task, int p
           .key = task.k_begin + key,
           .visible = first_visible + first_query - key,
           .bucket = task.q_begin - task.sequence_q_begin + first_query - key + run.no_distance};
-      if (pairs && queries > width)
+      if (on_tiles && queries > width)
+        attend_tiles<2>(run, place, kv, keys, hide, s, t, key == 0);
+      else if (on_tiles)
+        attend_tiles<1>(run, place, kv, keys, hide, s, t, key == 0);
+      else if (pairs && queries > width)
         attend_pairs<2>(run, place, kv, keys, hide, s, t, key == 0);
       else if (pairs)
         attend_pairs<1>(run, place, kv, keys, hide, s, t, key == 0);

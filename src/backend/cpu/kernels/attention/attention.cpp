@@ -78,6 +78,11 @@ bool cpu_has_pairs() { return false; }
 
 // On one CPU a step always has the same code, so that its bits are the same.
 bool multiplies_pairs(const KernelState* state) { return kPairsCompiled && state != nullptr; }
+bool multiplies_tiles(const KernelState* state, const TensorArg& q, const TensorArg& v) {
+  constexpr int64_t kElemsOfStep = kTileStepBytes / sizeof(uint16_t);
+  return multiplies_pairs(state) && has_tiles() && q.dim(3) % kElemsOfStep == 0 &&
+         v.dim(3) % kRowsOfTile == 0;
+}
 TileCode tile_code(const KernelState* state) {
   if (multiplies_pairs(state)) return code_of_pairs();
   return {HWY_DYNAMIC_DISPATCH(TileQueries), HWY_DYNAMIC_DISPATCH(ScratchElems),
@@ -337,7 +342,8 @@ AttentionRun make_run(const LaunchCall& call, const TileCode& code) {
                    .masks_add = attrs.masks_add,
                    .zero_hidden_rows = attrs.zero_hidden_rows,
                    .heads_per_kv = call.in[kQ].dim(2) / call.in[kK].dim(2),
-                   .bf16_products = multiplies_pairs(call.state)};
+                   .bf16_products = multiplies_pairs(call.state),
+                   .on_tiles = multiplies_tiles(call.state, call.in[kQ], call.in[kV])};
   std::byte* workspace = call.workspace;
   const auto take = [&workspace](const TensorArg& t) {
     auto* at = reinterpret_cast<float*>(workspace);

@@ -69,6 +69,7 @@ struct AttentionRun {
   bool causal = false, zero_nan_rows = false, masks_add = false, zero_hidden_rows = false;
   int64_t heads_per_kv = 1;
   bool bf16_products = false;  ///< q, k and v are bf16, and the CPU multiplies pairs of them
+  bool on_tiles = false;       ///< the same in tile registers (simd/tiles.h); bf16_products is true
   FiniteRows finite = {};  ///< known if a mask depends on it: causal with fill = -inf, or masks_add
   float* scratch = nullptr;  ///< TileScratch per part
   int64_t scratch_step = 0;

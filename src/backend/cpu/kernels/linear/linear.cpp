@@ -281,7 +281,8 @@ std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight) {
   return std::make_unique<HighwayLinear>(weight);
 }
 std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts) {
-  auto state = make_onednn_linear(weight, parts);
+  auto state = make_tile_linear(weight);
+  if (state == nullptr) state = make_onednn_linear(weight, parts);
   return state == nullptr ? make_highway_linear(weight) : std::move(state);
 }
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call) {

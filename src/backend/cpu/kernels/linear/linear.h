@@ -61,7 +61,7 @@ struct LinearRun {
   EpilogueCall epilogue(int64_t row0, int64_t col0) const;
 };
 
-/// The implementation of a step on this machine (Vernier's kernel or oneDNN), made by create().
+/// The implementation of a step on this machine (Vernier's kernels or oneDNN), made by create().
 class LinearState : public KernelState {
  public:
   virtual std::unique_ptr<ShapeState> prepare(const PrepareCall& call) = 0;
@@ -74,7 +74,11 @@ std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight);
 /// without_onednn/.
 std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int parts);
 
-/// oneDNN if it can run the step, else Vernier's kernel.
+/// Vernier's product of bf16 on tile registers (linear_tiles.cpp); null for other weights, and on
+/// machines without them.
+std::unique_ptr<LinearState> make_tile_linear(const PackedWeight& weight);
+
+/// Tiles, oneDNN or Vernier's kernel: the first that can run the step.
 std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts);
 
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call);

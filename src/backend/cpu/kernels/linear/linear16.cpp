@@ -3,8 +3,9 @@
 //
 // cpu.linear.onednn_bf16   x and w bf16; bias, residual and y each bf16, f16 or f32. Products of
 //     bf16 operands are exact; sums, bias, activation and residual are f32; y is rounded once. Runs
-//     on oneDNN on instruction sets with bf16 products, where subnormal operands count as zero;
-//     elsewhere (and in builds without oneDNN) on Vernier's f32 product, operands widened.
+//     on tile registers where the CPU has them (linear_tiles.cpp), else on oneDNN on instruction
+//     sets with bf16 products; subnormal operands count as zero on both. Elsewhere (and in builds
+//     without oneDNN) on Vernier's f32 product, operands widened.
 // cpu.linear.f16   w f16; x, bias, residual and y each f16 or f32. Weights take half the memory and
 //     are widened panel by panel; everything is computed in f32, at the speed of f32.
 //

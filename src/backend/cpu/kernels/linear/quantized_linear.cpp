@@ -6,12 +6,13 @@
 // Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and
 // half
 //          an ulp of y
-// Cost     2·M·N·K operations in multiplications of 8 bits (AVX-512 VNNI: 64 per instruction;
-//          without it 16-bit ones, at a quarter of that), and M·N elements of f32 work
+// Cost     2·M·N·K operations in multiplications of 8 bits (AMX: 16,384 per instruction of 16
+//          cycles; AVX-512 VNNI: 64; without both 16-bit ones, at a quarter of that), and M·N
+//          elements of f32 work
 // Memory   per part 96 rows of x and a tile
 //
-// Bytes of x are multiplied as unsigned numbers u = x + 128 (u8: x itself), because the VNNI
-// product is one of unsigned and signed numbers:
+// Bytes of x are multiplied as unsigned numbers u = x + 128 (u8: x itself), because the product of
+// VNNI and of AMX is one of unsigned and signed numbers:
 //   Σ (x − z)(w − v) = Σ u·w − o·Σ w − v·(Σ u − K·o),   o = z + 128 (u8: z)
 // Σ w is packed with the weight; Σ u is summed only where the weight has zero points.
 // The zero points of q8 rows are real numbers; they are taken off in f32.
@@ -20,8 +21,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "backend/cpu/kernels/linear/linear.h"
+#include "backend/cpu/simd/tiles.h"
 #include "backend/supports.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -38,15 +41,20 @@ namespace vernier::backend::cpu {
 constexpr int64_t kGroup = 4;         // bytes of k that one instruction multiplies
 constexpr int64_t kBlockOfRows = 96;  // rows of x that are copied at a time
 constexpr int64_t kMostTileRows = 6;
+// Rows of sums at a time on tile registers, and how few are left to vectors.
+constexpr int64_t kRowsOnTiles = 32, kTooFewForTiles = 3;
+
+/// What multiplies bytes: 16-bit products, AVX-512 VNNI, or VNNI and AMX.
+enum class ByteProducts { kPlain, kVnni, kTiles };
 
 /// Rows of x as unsigned bytes against the panels of a weight, and what becomes of the sums.
 struct QuantizedTiles {
-  const uint8_t* u;  ///< row r at u + r·step; step is a multiple of kGroup
+  const uint8_t* u;  ///< row r at u + r·step; step is a multiple of kGroup; whole tiles of rows
   int64_t step, rows;
   const int8_t* panels;  ///< [K/4][64][4] each
   int64_t groups;        ///< K/4, rounded up
   int64_t first_panel, end_panel, cols;
-  bool vnni;
+  ByteProducts products;
   // The epilogue.
   const int32_t *row_sums, *col_sums;  ///< Σ u − K·o by row (null: no zero points); Σ w by column
   int32_t offset;                      ///< o
@@ -118,9 +126,10 @@ HWY_INLINE VI32 add_products(VI32 sums, VI32 u, VI32 w) {
 #endif
 }
 
-// kRows rows against kTileVectors vectors of columns of a panel; sums to [kRows][64].
+// kRows rows against kTileVectors vectors of columns of a panel, in the groups of k from `first`
+// on; sums to [kRows][64], to which those of later groups are added.
 template <int kRows, bool kVnni>
-HWY_INLINE void sum_tile(const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
+HWY_INLINE void sum_tile(const QuantizedTiles& t, const uint8_t* u, const int8_t* w, int64_t first,
                          int32_t* sums) {
   const I32 d;
   const auto width = static_cast<int64_t>(hn::Lanes(d));
@@ -128,10 +137,13 @@ HWY_INLINE void sum_tile(const QuantizedTiles& t, const uint8_t* u, const int8_t
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v) acc[r][v] = hn::Zero(d);
+    for (int v = 0; v < kTileVectors; ++v)
+      acc[r][v] = first == 0 ? hn::Zero(d) : hn::LoadU(d, sums + r * kPanelCols + v * width);
   }
   const int64_t step = t.step;
-  for (int64_t g = 0; g < t.groups; ++g) {
+  u += first * kGroup;
+  w += first * kPanelCols * kGroup;
+  for (int64_t g = first; g < t.groups; ++g) {
     VI32 wv[kTileVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v)
@@ -156,19 +168,45 @@ HWY_INLINE void sum_tile(const QuantizedTiles& t, const uint8_t* u, const int8_t
 }
 
 template <int kRows, bool kVnni>
-HWY_INLINE void sum_panel(const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
+HWY_INLINE void sum_panel(const QuantizedTiles& t, const uint8_t* u, const int8_t* w, int64_t first,
                           int32_t* sums) {
   const I32 d;
   const auto cols = static_cast<int64_t>(hn::Lanes(d)) * kTileVectors;
   for (int64_t c = 0; c < kPanelCols; c += cols)
-    sum_tile<kRows, kVnni>(t, u, w + c * kGroup, sums + c);
+    sum_tile<kRows, kVnni>(t, u, w + c * kGroup, first, sums + c);
 }
 
 template <int kRows, bool kVnni>
 void sum_rows(int64_t rows, const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
-              int32_t* sums) {
-  if (rows == kRows) return sum_panel<kRows, kVnni>(t, u, w, sums);
-  if constexpr (kRows > 1) sum_rows<kRows - 1, kVnni>(rows, t, u, w, sums);
+              int64_t first, int32_t* sums) {
+  if (rows == kRows) return sum_panel<kRows, kVnni>(t, u, w, first, sums);
+  if constexpr (kRows > 1) sum_rows<kRows - 1, kVnni>(rows, t, u, w, first, sums);
+}
+
+// Rows in tile registers; the groups of k behind the last whole step in vectors. Sums are exact:
+// both are the same.
+void sum_rows_on_tiles(int64_t rows, const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
+                       int32_t* sums) {
+  constexpr int64_t kSumStep = kPanelCols * static_cast<int64_t>(sizeof(int32_t));
+  const int64_t steps = t.groups * kGroup / kTileStepBytes;
+  if (steps > 0) {
+    multiply_tiles(TileOperands::kBytes,
+                   {.a = reinterpret_cast<const std::byte*>(u),
+                    .a_step = t.step,
+                    .b = reinterpret_cast<const std::byte*>(w),
+                    .b_step = kTilePanelRowBytes,
+                    .c = reinterpret_cast<std::byte*>(sums),
+                    .c_step = kSumStep,
+                    .steps = steps,
+                    .add = false},
+                   (rows + kRowsOfTile - 1) / kRowsOfTile, kPanelCols / 16);
+  }
+  const int64_t first = steps * kTileStepBytes / kGroup;
+  if (first == t.groups) return;
+  for (int64_t row = 0; row < rows; row += kTileRows) {
+    sum_rows<kTileRows, true>(std::min<int64_t>(kTileRows, rows - row), t, u + row * t.step, w,
+                              first, sums + row * kPanelCols);
+  }
 }
 
 // Rows [row, row + rows) of the result, in the columns of panel `panel`.
@@ -209,27 +247,44 @@ HWY_INLINE void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, 
   }
 }
 
-template <bool kVnni, class Act>
+template <ByteProducts kProducts>
+HWY_INLINE void sum_products(int64_t rows, const QuantizedTiles& t, const uint8_t* u,
+                             const int8_t* w, int32_t* sums) {
+  if constexpr (kProducts == ByteProducts::kTiles) {
+    if (rows > kTooFewForTiles) return sum_rows_on_tiles(rows, t, u, w, sums);
+  }
+  sum_rows<kTileRows, kProducts != ByteProducts::kPlain>(rows, t, u, w, 0, sums);
+}
+
+template <ByteProducts kProducts, class Act>
 void MultiplyPanels(const QuantizedTiles& t, const Act& act) {
-  HWY_ALIGN int32_t sums[kTileRows * kPanelCols];
+  constexpr bool kTiled = kProducts == ByteProducts::kTiles;
+  constexpr int64_t kMostRows = kTiled ? kRowsOnTiles : kTileRows;
+  HWY_ALIGN int32_t sums[kMostRows * kPanelCols];
   const int64_t panel_bytes = t.groups * kGroup * kPanelCols;
-  const int64_t tiles = (t.rows + kTileRows - 1) / kTileRows;
+  const int64_t tiles = (t.rows + kMostRows - 1) / kMostRows;
   for (int64_t panel = t.first_panel; panel < t.end_panel; ++panel) {
-    // Tiles of nearly equal height.
     for (int64_t i = 0; i < tiles; ++i) {
-      const int64_t row = t.rows * i / tiles, rows = t.rows * (i + 1) / tiles - row;
-      sum_rows<kTileRows, kVnni>(rows, t, t.u + row * t.step, t.panels + panel * panel_bytes, sums);
-      finish_tile(t, row, rows, panel, sums, act);
+      // Vectors take tiles of nearly equal height, tile registers whole ones.
+      const int64_t row = kTiled ? i * kMostRows : t.rows * i / tiles;
+      const int64_t end = kTiled ? std::min(t.rows, row + kMostRows) : t.rows * (i + 1) / tiles;
+      sum_products<kProducts>(end - row, t, t.u + row * t.step, t.panels + panel * panel_bytes,
+                              sums);
+      finish_tile(t, row, end - row, panel, sums, act);
     }
   }
 }
 
 template <class Act>
 void MultiplyTiles(const QuantizedTiles& t, const Act& act) {
-  if (t.vnni)
-    MultiplyPanels<true>(t, act);
-  else
-    MultiplyPanels<false>(t, act);
+  switch (t.products) {
+    case ByteProducts::kTiles:
+      return MultiplyPanels<ByteProducts::kTiles>(t, act);
+    case ByteProducts::kVnni:
+      return MultiplyPanels<ByteProducts::kVnni>(t, act);
+    case ByteProducts::kPlain:
+      return MultiplyPanels<ByteProducts::kPlain>(t, act);
+  }
 }
 
 void QuantizedProduct(const QuantizedTiles& t) {
@@ -270,11 +325,12 @@ HWY_EXPORT(QuantizedProduct);
 HWY_EXPORT(UnsignedBytes);
 HWY_EXPORT(SumBytes);
 
-bool has_vnni() {
+ByteProducts byte_products() {
 #if HWY_ARCH_X86 && (defined(__GNUC__) || defined(__clang__))
-  return __builtin_cpu_supports("avx512vnni") != 0;
+  if (__builtin_cpu_supports("avx512vnni") == 0) return ByteProducts::kPlain;
+  return has_tiles() ? ByteProducts::kTiles : ByteProducts::kVnni;
 #else
-  return false;
+  return ByteProducts::kPlain;
 #endif
 }
 
@@ -384,7 +440,7 @@ int32_t zero_at(const TensorArg& zeros, int64_t i) {
 
 class QuantizedState final : public KernelState {
  public:
-  explicit QuantizedState(const CreateCall& call) : vnni_(has_vnni()) {
+  explicit QuantizedState(const CreateCall& call) : products_(byte_products()) {
     read_weight(call);
     read_columns(operand_at(call.constant_inputs, 3), operand_at(call.constant_inputs, 5));
   }
@@ -427,7 +483,7 @@ class QuantizedState final : public KernelState {
   int64_t step() const { return (packed_.shape.k + 63) / 64 * 64 + 64; }
   int64_t padded_cols() const { return num_panels(packed_.shape.n) * kPanelCols; }
 
-  bool vnni_;
+  ByteProducts products_;
   Packed packed_{};
   const std::byte* bytes_ = nullptr;
   // By column, padded to whole panels; no zero points: empty.
@@ -462,6 +518,8 @@ void QuantizedState::launch(const LaunchCall& call) const {
                                  .row_unit_bytes = static_cast<double>(k * kRowUnit),
                                  .col_unit_bytes = static_cast<double>(k * kPanelCols)});
   threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+    std::optional<TileScope> tiles;
+    if (products_ == ByteProducts::kTiles) tiles.emplace();
     std::byte* own = call.workspace + static_cast<size_t>(part) * part_bytes();
     auto* u = reinterpret_cast<uint8_t*>(own);
     auto* row_sums =
@@ -490,7 +548,7 @@ void QuantizedState::launch(const LaunchCall& call) const {
           .first_panel = panels.begin,
           .end_panel = panels.end,
           .cols = n,
-          .vnni = vnni_,
+          .products = products_,
           .row_sums = zeros ? row_sums : nullptr,
           .col_sums = reinterpret_cast<const int32_t*>(bytes_ + packed_.sums_at()),
           .offset = offset,

@@ -1,0 +1,123 @@
+// The bf16 product of cpu.linear.onednn_bf16 on tile registers (simd/tiles.h): y = act(x·w + bias)
+// + residual on gemm.h's panels. Contract: linear.h.
+//
+// A result is summed by itself, 32 products at a time in ascending order, whatever rows and columns
+// stand beside it: the bits of a row depend on neither M nor the threads. Products are exact, sums
+// f32; subnormal operands and sums count as zero (a rule of the instruction).
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/kernels/linear/linear.h"
+#include "backend/cpu/simd/tiles.h"
+
+namespace vernier::backend::cpu {
+namespace {
+
+constexpr int64_t kRowUnit = 16;        // rows are assigned to threads in these units
+constexpr int64_t kBlockOfRows = 96;    // rows of x that meet a panel while it is in the cache
+constexpr int64_t kRowsAtOnce = 32;     // of sums
+constexpr int64_t kCrowdedStep = 2048;  // rows so many bytes apart share a few sets of the cache
+constexpr size_t kSumBytes = kRowsAtOnce * kPanelCols * sizeof(float);
+
+class TileLinear final : public LinearState {
+ public:
+  explicit TileLinear(const PackedWeight& weight)
+      : weight_(weight.panels), k_(panel_rows(DType::kBF16, weight.shape.k)) {}
+
+  std::unique_ptr<ShapeState> prepare(const PrepareCall& call) override {
+    return workspace_only(static_cast<size_t>(call.execution.threads->size()) * part_bytes());
+  }
+
+  void launch(const LaunchCall& call) const override {
+    const LinearRun run(call);
+    if (run.m == 0 || run.n == 0) return;
+    ThreadTeam& threads = *call.execution.threads;
+    const int64_t row_units = (run.m + kRowUnit - 1) / kRowUnit;
+    const Grid grid =
+        choose_grid({.threads = threads_worth(threads.size(), run.m, run.n, k_ / 4),
+                     .row_units = row_units,
+                     .col_units = num_panels(run.n),
+                     .row_unit_bytes = static_cast<double>(row_bytes() * kRowUnit),
+                     .col_unit_bytes = static_cast<double>(row_bytes() * kPanelCols)});
+    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+      const TileScope tiles;
+      std::byte* own = call.workspace + static_cast<size_t>(part) * part_bytes();
+      for (int64_t cell = begin; cell < end; ++cell) {
+        const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
+        const Span panels = share(num_panels(run.n), static_cast<int>(cell) % grid.cols, grid.cols);
+        const int64_t last = std::min(run.m, units.end * kRowUnit);
+        for (int64_t row = units.begin * kRowUnit; row < last; row += kBlockOfRows)
+          run_block(run, {row, std::min(last, row + kBlockOfRows)}, panels, own);
+      }
+    });
+  }
+
+ private:
+  int64_t row_bytes() const { return k_ * static_cast<int64_t>(size_bytes(DType::kBF16)); }
+  int64_t copy_step() const { return row_bytes() + kTileStepBytes; }
+  size_t copy_bytes() const { return static_cast<size_t>(kBlockOfRows * copy_step()); }
+  size_t part_bytes() const { return round_to_line(copy_bytes()) + kSumBytes; }
+
+  // Where rows are as tiles take them: whole tiles of them, evenly spaced, in lines of the cache.
+  bool in_place(const LinearRun& run, Span rows) const {
+    const auto address = reinterpret_cast<uintptr_t>(run.x.at(run.rows.offset(rows.begin)).data);
+    return run.rows.every(k_) && run.k == k_ && (rows.end - rows.begin) % kRowsOfTile == 0 &&
+           address % kTileStepBytes == 0 && row_bytes() % kTileStepBytes == 0 &&
+           row_bytes() % kCrowdedStep != 0;
+  }
+
+  // The rows with length k_, the missing ones of the last tile and the end of each zero.
+  void copy_rows(const LinearRun& run, Span rows, std::byte* copy) const {
+    const auto bytes = static_cast<size_t>(run.k) * size_bytes(DType::kBF16);
+    int64_t r = 0;
+    for (; r < rows.end - rows.begin; ++r) {
+      std::byte* to = copy + r * copy_step();
+      std::memcpy(to, run.x.at(run.rows.offset(rows.begin + r)).data, bytes);
+      std::memset(to + bytes, 0, static_cast<size_t>(row_bytes()) - bytes);
+    }
+    for (; r % kRowsOfTile != 0; ++r)
+      std::memset(copy + r * copy_step(), 0, static_cast<size_t>(row_bytes()));
+  }
+
+  void run_block(const LinearRun& run, Span rows, Span panels, std::byte* own) const {
+    const bool direct = in_place(run, rows);
+    if (!direct) copy_rows(run, rows, own);
+    const std::byte* x = direct ? run.x.at(run.rows.offset(rows.begin)).data : own;
+    const int64_t step = direct ? row_bytes() : copy_step();
+    auto* sums = own + round_to_line(copy_bytes());
+    for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+      const int64_t col = panel * kPanelCols;
+      for (int64_t row = rows.begin; row < rows.end; row += kRowsAtOnce) {
+        const int64_t count = std::min(kRowsAtOnce, rows.end - row);
+        multiply_tiles(TileOperands::kBF16,
+                       {.a = x + (row - rows.begin) * step,
+                        .a_step = step,
+                        .b = weight_.at(panel * panel_elems(DType::kBF16, k_)).data,
+                        .b_step = kTilePanelRowBytes,
+                        .c = sums,
+                        .c_step = kPanelCols * static_cast<int64_t>(sizeof(float)),
+                        .steps = row_bytes() / kTileStepBytes,
+                        .add = false},
+                       (count + kRowsOfTile - 1) / kRowsOfTile, kPanelCols / 16);
+        EpilogueCall epilogue = run.epilogue(row, col);
+        epilogue.src = reinterpret_cast<const float*>(sums);
+        epilogue.src_step = kPanelCols;
+        epilogue.rows = count;
+        epilogue.cols = std::min(kPanelCols, run.n - col);
+        linear_epilogue(epilogue);
+      }
+    }
+  }
+
+  FloatsIn weight_;
+  int64_t k_;  // of the panels, padding included
+};
+
+}  // namespace
+
+std::unique_ptr<LinearState> make_tile_linear(const PackedWeight& weight) {
+  if (weight.panels.dtype != DType::kBF16 || !has_tiles()) return nullptr;
+  return std::make_unique<TileLinear>(weight);
+}
+
+}  // namespace vernier::backend::cpu

@@ -1,0 +1,51 @@
+// Products on the tile registers of Intel CPUs (AMX): 16 × 16 results of 32 bits at a time, from
+// operands of 8 bits or bf16.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace vernier::backend::cpu {
+
+/// Whether this process can multiply bytes and bf16 numbers on tiles. The first call asks Linux for
+/// the registers, which are granted to a process, all its threads and children.
+bool has_tiles();
+
+/// Bytes of k that one step multiplies; columns of a panel; the bytes of one of its rows.
+inline constexpr int64_t kTileStepBytes = 64;
+inline constexpr int64_t kTilePanelRowBytes = 256;
+/// Rows of a that a product reads and of c that it writes: 16 for each tile.
+inline constexpr int64_t kRowsOfTile = 16;
+
+enum class TileOperands {
+  kBytes,  ///< a unsigned, b signed; c i32, exact
+  kBF16,   ///< c f32; sums of 32 products, subnormal operands and results are zero
+};
+
+/// c[r][j] (+)= Σ_k a[r][k]·b[k][j]. Steps in bytes. Fastest where rows of a and of b start at
+/// multiples of 64 bytes, and rows of a are not a multiple of 2048 bytes apart.
+struct TileProduct {
+  const std::byte* a;  ///< rows of k; 64 bytes of each for every step
+  int64_t a_step;
+  const std::byte* b;  ///< rows of 4 bytes of k for each column: 16 rows for every step
+  int64_t b_step;
+  std::byte* c;
+  int64_t c_step;
+  int64_t steps;
+  bool add;  ///< to what c holds, else to 0
+};
+
+/// Loads the shapes of the tiles for the calling thread while it lives. Needs has_tiles().
+class TileScope {
+ public:
+  TileScope();
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+};
+
+/// For 16·row_tiles rows and 16·col_tiles columns, within a TileScope. A result has the same bits
+/// wherever it stands: each is summed by itself, in ascending steps.
+void multiply_tiles(TileOperands operands, const TileProduct& product, int64_t row_tiles,
+                    int64_t col_tiles);
+
+}  // namespace vernier::backend::cpu
