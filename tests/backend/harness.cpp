@@ -199,6 +199,17 @@ Operands add_operands(Arrays& arrays, const KernelDef& kernel, const OpCase& c,
     const bool replaced = std::ranges::any_of(
         packed, [i](const PackedConstant& p) { return p.input == static_cast<int>(i); });
     const bool gaps = moved && (kernel.strided_inputs >> i & 1u) != 0;
+    // One value at two inputs is one array, as in an engine.
+    const auto end = c.inputs.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto same = std::find_if(c.inputs.begin(), end, [&value](const Arg& arg) {
+      return value.defined() && value.bytes() > 0 && arg.value.data() == value.data();
+    });
+    const auto first = static_cast<size_t>(same - c.inputs.begin());
+    if (same != end && operands.in[first].present && !replaced &&
+        gaps == (moved && (kernel.strided_inputs >> first & 1u) != 0)) {
+      operands.in.push_back(operands.in[first]);
+      continue;
+    }
     // A packed input has its type and shape, but its bytes are the state's.
     operands.in.push_back(replaced ? Placed{.arg = dense_arg(value.dtype(), value.shape())}
                                    : add_input(arrays, value, gaps, late));

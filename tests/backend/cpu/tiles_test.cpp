@@ -81,25 +81,31 @@ TEST(Tiles, SumsOfBytesAreExact) {
   SKIP_WITHOUT_TILES();
   std::mt19937 random(41);
   for (const auto& sizes : kSizes) {
-    for (const bool add : {false, true}) {
+    for (const auto& [operands, add] : {std::pair{TileOperands::kUnsignedBytes, false},
+                                        {TileOperands::kUnsignedBytes, true},
+                                        {TileOperands::kSignedBytes, false},
+                                        {TileOperands::kSignedBytes, true}}) {
+      const bool is_signed = operands == TileOperands::kSignedBytes;
       Operands x(sizes);
       for (auto* bytes : {&x.a, &x.b}) {
         for (std::byte& byte : *bytes) byte = static_cast<std::byte>(random());
       }
-      // The largest sums: 255 · -128 everywhere in the first row and column.
-      for (int64_t k = 0; k < x.steps * 64; ++k) x.a[static_cast<size_t>(k)] = std::byte{0xff};
+      // The largest sums: 255 · -128 or -128 · -128 everywhere in the first row and column.
+      for (int64_t k = 0; k < x.steps * 64; ++k)
+        x.a[static_cast<size_t>(k)] = is_signed ? std::byte{0x80} : std::byte{0xff};
       for (int64_t k = 0; k < x.steps * 64; ++k)
         x.b[static_cast<size_t>(k / 4 * x.b_step() + k % 4)] = std::byte{0x80};
       for (int64_t r = 0; r < x.rows(); ++r) {
         for (int64_t j = 0; j < x.cols(); ++j) x.set_result<int32_t>(r, j, 1000);
       }
-      x.multiply(TileOperands::kBytes, add);
+      x.multiply(operands, add);
       for (int64_t r = 0; r < x.rows(); ++r) {
         for (int64_t j = 0; j < x.cols(); ++j) {
           int32_t sum = add ? 1000 : 0;
           for (int64_t k = 0; k < x.steps * 64; ++k) {
-            sum += x.at<uint8_t>(x.a, r * x.a_step() + k) *
-                   x.at<int8_t>(x.b, k / 4 * x.b_step() + j * 4 + k % 4);
+            const int64_t at = r * x.a_step() + k;
+            const int a = is_signed ? x.at<int8_t>(x.a, at) : x.at<uint8_t>(x.a, at);
+            sum += a * x.at<int8_t>(x.b, k / 4 * x.b_step() + j * 4 + k % 4);
           }
           ASSERT_EQ(x.result<int32_t>(r, j), sum) << r << " " << j << " add " << add;
         }

@@ -53,8 +53,10 @@ void zero() {
 }
 template <TileOperands kOperands, int kSum, int kA, int kB>
 void add_product() {
-  if constexpr (kOperands == TileOperands::kBytes)
+  if constexpr (kOperands == TileOperands::kUnsignedBytes)
     asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
+  else if constexpr (kOperands == TileOperands::kSignedBytes)
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
   else
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
 }
@@ -136,10 +138,14 @@ TileScope::~TileScope() { asm volatile("tilerelease"); }
 
 void multiply_tiles(TileOperands operands, const TileProduct& product, int64_t row_tiles,
                     int64_t col_tiles) {
-  if (operands == TileOperands::kBytes)
-    multiply_all<TileOperands::kBytes>(product, row_tiles, col_tiles);
-  else
-    multiply_all<TileOperands::kBF16>(product, row_tiles, col_tiles);
+  switch (operands) {
+    case TileOperands::kUnsignedBytes:
+      return multiply_all<TileOperands::kUnsignedBytes>(product, row_tiles, col_tiles);
+    case TileOperands::kSignedBytes:
+      return multiply_all<TileOperands::kSignedBytes>(product, row_tiles, col_tiles);
+    case TileOperands::kBF16:
+      return multiply_all<TileOperands::kBF16>(product, row_tiles, col_tiles);
+  }
 }
 
 #else

@@ -1,6 +1,7 @@
 // Products on the tile registers of Intel CPUs (AMX): 16 × 16 results of 32 bits at a time, from
 // operands of 8 bits or bf16.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,12 +18,15 @@ inline constexpr int64_t kTilePanelRowBytes = 256;
 inline constexpr int64_t kRowsOfTile = 16;
 
 enum class TileOperands {
-  kBytes,  ///< a unsigned, b signed; c i32, exact
-  kBF16,   ///< c f32; sums of 32 products, subnormal operands and results are zero
+  kUnsignedBytes,  ///< a unsigned, b signed; c i32, exact
+  kSignedBytes,    ///< both signed; c i32, exact
+  kBF16,           ///< c f32; sums of 32 products, subnormal operands and results are zero
 };
+/// Rows so many bytes apart share a few sets of the first-level cache.
+inline constexpr int64_t kCrowdedStep = 2048;
 
 /// c[r][j] (+)= Σ_k a[r][k]·b[k][j]. Steps in bytes. Fastest where rows of a and of b start at
-/// multiples of 64 bytes, and rows of a are not a multiple of 2048 bytes apart.
+/// multiples of 64 bytes, and rows of a are not a multiple of kCrowdedStep apart.
 struct TileProduct {
   const std::byte* a;  ///< rows of k; 64 bytes of each for every step
   int64_t a_step;
@@ -42,6 +46,19 @@ class TileScope {
   TileScope(const TileScope&) = delete;
   TileScope& operator=(const TileScope&) = delete;
 };
+
+/// Whether rows of a product begin where tiles are loaded fastest.
+inline bool is_fast_for_tiles(const std::byte* rows, int64_t step) {
+  return reinterpret_cast<uintptr_t>(rows) % kTileStepBytes == 0 && step % kTileStepBytes == 0 &&
+         step % kCrowdedStep != 0;
+}
+
+/// Rows of `row_bytes` that meet a panel while it is in the second-level cache: many, so that
+/// weights are read from further away less often.
+inline int64_t rows_for_tiles(int64_t row_bytes) {
+  constexpr int64_t kMostBytes = int64_t{512} << 10, kUnit = 2 * kRowsOfTile;
+  return std::clamp<int64_t>(kMostBytes / row_bytes / kUnit * kUnit, 96, 256);
+}
 
 /// For 16·row_tiles rows and 16·col_tiles columns, within a TileScope. A result has the same bits
 /// wherever it stands: each is summed by itself, in ascending steps.

@@ -13,10 +13,8 @@
 namespace vernier::backend::cpu {
 namespace {
 
-constexpr int64_t kRowUnit = 16;        // rows are assigned to threads in these units
-constexpr int64_t kBlockOfRows = 96;    // rows of x that meet a panel while it is in the cache
-constexpr int64_t kRowsAtOnce = 32;     // of sums
-constexpr int64_t kCrowdedStep = 2048;  // rows so many bytes apart share a few sets of the cache
+constexpr int64_t kRowUnit = 16;     // rows are assigned to threads in these units
+constexpr int64_t kRowsAtOnce = 32;  // of sums
 constexpr size_t kSumBytes = kRowsAtOnce * kPanelCols * sizeof(float);
 
 class TileLinear final : public LinearState {
@@ -46,8 +44,8 @@ class TileLinear final : public LinearState {
         const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
         const Span panels = share(num_panels(run.n), static_cast<int>(cell) % grid.cols, grid.cols);
         const int64_t last = std::min(run.m, units.end * kRowUnit);
-        for (int64_t row = units.begin * kRowUnit; row < last; row += kBlockOfRows)
-          run_block(run, {row, std::min(last, row + kBlockOfRows)}, panels, own);
+        for (int64_t row = units.begin * kRowUnit; row < last; row += block_rows())
+          run_block(run, {row, std::min(last, row + block_rows())}, panels, own);
       }
     });
   }
@@ -55,15 +53,14 @@ class TileLinear final : public LinearState {
  private:
   int64_t row_bytes() const { return k_ * static_cast<int64_t>(size_bytes(DType::kBF16)); }
   int64_t copy_step() const { return row_bytes() + kTileStepBytes; }
-  size_t copy_bytes() const { return static_cast<size_t>(kBlockOfRows * copy_step()); }
+  int64_t block_rows() const { return rows_for_tiles(row_bytes()); }
+  size_t copy_bytes() const { return static_cast<size_t>(block_rows() * copy_step()); }
   size_t part_bytes() const { return round_to_line(copy_bytes()) + kSumBytes; }
 
   // Where rows are as tiles take them: whole tiles of them, evenly spaced, in lines of the cache.
   bool in_place(const LinearRun& run, Span rows) const {
-    const auto address = reinterpret_cast<uintptr_t>(run.x.at(run.rows.offset(rows.begin)).data);
     return run.rows.every(k_) && run.k == k_ && (rows.end - rows.begin) % kRowsOfTile == 0 &&
-           address % kTileStepBytes == 0 && row_bytes() % kTileStepBytes == 0 &&
-           row_bytes() % kCrowdedStep != 0;
+           is_fast_for_tiles(run.x.at(run.rows.offset(rows.begin)).data, row_bytes());
   }
 
   // The rows with length k_, the missing ones of the last tile and the end of each zero.

@@ -9,7 +9,7 @@
 // Cost     2·M·N·K operations in multiplications of 8 bits (AMX: 16,384 per instruction of 16
 //          cycles; AVX-512 VNNI: 64; without both 16-bit ones, at a quarter of that), and M·N
 //          elements of f32 work
-// Memory   per part 96 rows of x and a tile
+// Memory   per part 96 rows of x (on tiles up to 256 and 512 KiB) and a tile
 //
 // Bytes of x are multiplied as unsigned numbers u = x + 128 (u8: x itself), because the product of
 // VNNI and of AMX is one of unsigned and signed numbers:
@@ -39,7 +39,7 @@
 namespace vernier::backend::cpu {
 
 constexpr int64_t kGroup = 4;         // bytes of k that one instruction multiplies
-constexpr int64_t kBlockOfRows = 96;  // rows of x that are copied at a time
+constexpr int64_t kBlockOfRows = 96;  // rows of x that are copied at a time, but for tiles
 constexpr int64_t kMostTileRows = 6;
 // Rows of sums at a time on tile registers, and how few are left to vectors.
 constexpr int64_t kRowsOnTiles = 32, kTooFewForTiles = 3;
@@ -49,12 +49,14 @@ enum class ByteProducts { kPlain, kVnni, kTiles };
 
 /// Rows of x as unsigned bytes against the panels of a weight, and what becomes of the sums.
 struct QuantizedTiles {
-  const uint8_t* u;  ///< row r at u + r·step; step is a multiple of kGroup; whole tiles of rows
+  /// Row r at u + r·step; step is a multiple of kGroup. On tiles: whole tiles of rows.
+  const uint8_t* u;
   int64_t step, rows;
   const int8_t* panels;  ///< [K/4][64][4] each
   int64_t groups;        ///< K/4, rounded up
   int64_t first_panel, end_panel, cols;
   ByteProducts products;
+  bool is_signed;  ///< u are signed bytes: on tiles, in whole tiles and steps
   // The epilogue.
   const int32_t *row_sums, *col_sums;  ///< Σ u − K·o by row (null: no zero points); Σ w by column
   int32_t offset;                      ///< o
@@ -190,7 +192,7 @@ void sum_rows_on_tiles(int64_t rows, const QuantizedTiles& t, const uint8_t* u, 
   constexpr int64_t kSumStep = kPanelCols * static_cast<int64_t>(sizeof(int32_t));
   const int64_t steps = t.groups * kGroup / kTileStepBytes;
   if (steps > 0) {
-    multiply_tiles(TileOperands::kBytes,
+    multiply_tiles(t.is_signed ? TileOperands::kSignedBytes : TileOperands::kUnsignedBytes,
                    {.a = reinterpret_cast<const std::byte*>(u),
                     .a_step = t.step,
                     .b = reinterpret_cast<const std::byte*>(w),
@@ -446,8 +448,7 @@ class QuantizedState final : public KernelState {
   }
 
   size_t part_bytes() const {
-    return round_to_line(static_cast<size_t>(kBlockOfRows * step())) +
-           round_to_line(kBlockOfRows * sizeof(int32_t));
+    return rows_bytes() + round_to_line(static_cast<size_t>(block_rows()) * sizeof(int32_t));
   }
 
   void launch(const LaunchCall& call) const;
@@ -481,6 +482,10 @@ class QuantizedState final : public KernelState {
   }
 
   int64_t step() const { return (packed_.shape.k + 63) / 64 * 64 + 64; }
+  int64_t block_rows() const {
+    return products_ == ByteProducts::kTiles ? rows_for_tiles(step()) : kBlockOfRows;
+  }
+  size_t rows_bytes() const { return round_to_line(static_cast<size_t>(block_rows() * step())); }
   int64_t padded_cols() const { return num_panels(packed_.shape.n) * kPanelCols; }
 
   ByteProducts products_;
@@ -522,15 +527,18 @@ void QuantizedState::launch(const LaunchCall& call) const {
     if (products_ == ByteProducts::kTiles) tiles.emplace();
     std::byte* own = call.workspace + static_cast<size_t>(part) * part_bytes();
     auto* u = reinterpret_cast<uint8_t*>(own);
-    auto* row_sums =
-        reinterpret_cast<int32_t*>(own + round_to_line(static_cast<size_t>(kBlockOfRows * step())));
+    auto* row_sums = reinterpret_cast<int32_t*>(own + rows_bytes());
     for (int64_t cell = begin; cell < end; ++cell) {
       const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
       const Span panels = share(num_panels(n), static_cast<int>(cell) % grid.cols, grid.cols);
       const int64_t last = std::min(m, units.end * kRowUnit);
-      for (int64_t row = units.begin * kRowUnit; row < last; row += kBlockOfRows) {
-        const int64_t rows = std::min(kBlockOfRows, last - row);
-        for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t row = units.begin * kRowUnit; row < last; row += block_rows()) {
+        const int64_t rows = std::min(block_rows(), last - row);
+        const std::byte* first = x.data + x_rows.offset(row);
+        const bool direct = products_ == ByteProducts::kTiles && !is_unsigned && !zeros &&
+                            x_rows.every(k) && rows % kRowsOfTile == 0 &&
+                            is_fast_for_tiles(first, k);
+        for (int64_t r = 0; r < rows && !direct; ++r) {
           uint8_t* to = u + r * step();
           HWY_DYNAMIC_DISPATCH(UnsignedBytes)
           (x.data + x_rows.offset(row + r), k, is_unsigned ? 0 : 0x80, to);
@@ -540,8 +548,8 @@ void QuantizedState::launch(const LaunchCall& call) const {
         }
         const int64_t at = row * n + panels.begin * kPanelCols;
         HWY_DYNAMIC_DISPATCH(QuantizedProduct)
-        ({.u = u,
-          .step = step(),
+        ({.u = direct ? reinterpret_cast<const uint8_t*>(first) : u,
+          .step = direct ? k : step(),
           .rows = rows,
           .panels = reinterpret_cast<const int8_t*>(bytes_),
           .groups = packed_.groups(),
@@ -549,9 +557,10 @@ void QuantizedState::launch(const LaunchCall& call) const {
           .end_panel = panels.end,
           .cols = n,
           .products = products_,
+          .is_signed = direct,
           .row_sums = zeros ? row_sums : nullptr,
           .col_sums = reinterpret_cast<const int32_t*>(bytes_ + packed_.sums_at()),
-          .offset = offset,
+          .offset = direct ? offset - 128 : offset,
           .x_scales = x_scale.as<const float>() + (scale_per_row ? row : 0),
           .scale_per_row = scale_per_row,
           .x_zeros = real_zero ? call.in[4].as<const float>() + (zero_per_row ? row : 0) : nullptr,
@@ -589,6 +598,7 @@ Support supports_quantized(const Problem& problem) {
 
 extern const KernelBody quantized_linear_panels;
 constexpr VariantSize kVariants[] = {{.size = kMostTileRows, .repeats = true},
+                                     {.size = kRowsOfTile, .repeats = true},
                                      {.size = kBlockOfRows, .repeats = true}};
 constexpr KernelBody quantized_linear_panels{
     .supports = &supports_quantized,

@@ -243,6 +243,11 @@ AttentionLaunch arguments(const LaunchCall& call) {
       .backwards = call.backwards};
   // A single batch item of sequences: where it would end, whatever a view says of an axis of 1.
   if (args.starts_q != nullptr) {
+    // Backwards a long first sequence comes last, which costs more than it gains where the L2 cache
+    // holds everything.
+    constexpr int64_t kCached = int64_t{32} << 20;
+    const auto row_bytes = static_cast<int64_t>(size_bytes(q.dtype)) * q.dim(2) * q.dim(3);
+    args.backwards = args.backwards && 4 * args.queries * row_bytes > kCached;
     for (AttentionRows* rows : {&args.q, &args.out}) rows->batch = args.queries * rows->row;
     for (AttentionRows* rows : {&args.k, &args.v}) rows->batch = args.keys * rows->row;
   }

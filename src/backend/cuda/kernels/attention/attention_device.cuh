@@ -38,6 +38,7 @@ struct Tile {
   int64_t batch, head, kv_head;
   int64_t query;    // row of q of the first query
   int queries;      // rows of the block that exist; 0: none, nothing to do
+  int heads;        // of the block: 2 where each of its warpgroups has the queries of one
   int64_t key;      // row of k of the first key
   int64_t keys;     // of the sequence; 0: the rows are 0
   int64_t visible;  // causal: query i of the tile sees key j iff j <= visible + i
@@ -46,21 +47,29 @@ struct Tile {
 
 // The block's tile of the sequences, which have ceil(queries / kRows) each, and after them of the
 // rows of no sequence. All tiles of all heads of a sequence lie together, and within it those of a
-// head, so that what is read is near what was read before. Every warp calls it with all lanes: each
-// takes kOwn sequences at a time, and a prefix sum of their tiles finds the block's.
-template <int kRows>
+// head, so that what is read is near what was read before. With kTwoHeads a sequence of queries for
+// one warpgroup, kRows / 2, has a block for two heads. Every warp calls it with all lanes: each
+// takes kOwn sequences at a time, and a prefix sum of their blocks finds the block's.
+template <int kRows, bool kTwoHeads>
 __device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned block,
                                           Tile& result) {
   constexpr int kOwn = 4;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto heads = static_cast<unsigned>(args.heads);
-  const unsigned wanted = block / heads;  // the tile of one head that begins there
+  // Their keys are as few as their queries.
+  const bool two_heads = kTwoHeads && args.starts_q == args.starts_k;
+  const auto blocks_of = [&](unsigned length) {
+    return two_heads && length != 0 && length <= kRows / 2 ? (heads + 1) / 2
+                                                           : (length + kRows - 1) / kRows * heads;
+  };
   unsigned before = 0;
   result.queries = 0;
+  const bool in_one_pass = args.sequences < 32 * kOwn;
+  if (args.backwards && !in_one_pass) block = gridDim.x - 1 - block;
   for (int base = 0; base <= args.sequences; base += 32 * kOwn) {
     const int first = base + lane * kOwn;
     int64_t start[kOwn + 1];
-    unsigned tiles[kOwn], own = 0;
+    unsigned blocks[kOwn], own = 0;
 #pragma unroll
     for (int i = 0; i <= kOwn; ++i) {
       start[i] = first + i <= args.sequences
@@ -70,9 +79,8 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned 
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const int64_t length = start[i + 1] > start[i] ? start[i + 1] - start[i] : 0;
-      tiles[i] =
-          first + i <= args.sequences ? (static_cast<unsigned>(length) + kRows - 1) / kRows : 0;
-      own += tiles[i];
+      blocks[i] = first + i <= args.sequences ? blocks_of(static_cast<unsigned>(length)) : 0;
+      own += blocks[i];
     }
     unsigned through = own;
 #pragma unroll
@@ -80,37 +88,44 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned 
       const unsigned other = __shfl_up_sync(~0u, through, offset);
       if (lane >= offset) through += other;
     }
-    const unsigned found = __ballot_sync(~0u, before + through > wanted);
+    if (args.backwards && in_one_pass) {  // blocks without a tile stay behind all others
+      const unsigned all = __shfl_sync(~0u, through, 31);
+      if (block >= all) return;
+      block = all - 1 - block;
+    }
+    const unsigned found = __ballot_sync(~0u, before + through > block);
     if (found == 0) {
       before += __shfl_sync(~0u, through, 31);
       continue;
     }
-    // Of the lane that has it: which of its sequences, and the tiles before that.
+    // Of the lane that has it: which of its sequences, and the blocks before that.
     unsigned ahead = before + through - own;
     int which = 0;
 #pragma unroll
     for (int i = 0; i + 1 < kOwn; ++i) {
-      const bool behind = which == i && ahead + tiles[i] <= wanted;
-      ahead += behind ? tiles[i] : 0;
+      const bool behind = which == i && ahead + blocks[i] <= block;
+      ahead += behind ? blocks[i] : 0;
       which += behind ? 1 : 0;
     }
     int64_t begin = start[0], end = start[1];
-    unsigned count = tiles[0];
 #pragma unroll
     for (int i = 1; i < kOwn; ++i) {
       begin = which == i ? start[i] : begin;
       end = which == i ? start[i + 1] : end;
-      count = which == i ? tiles[i] : count;
     }
     const int owner = __ffs(static_cast<int>(found)) - 1;
     begin = __shfl_sync(~0u, begin, owner);
     end = __shfl_sync(~0u, end, owner);
-    count = __shfl_sync(~0u, count, owner);
     ahead = __shfl_sync(~0u, ahead, owner);
     const int sequence = __shfl_sync(~0u, first + which, owner);
-    const unsigned within = block - ahead * heads, head = within / count;
-    const int64_t tile = static_cast<int64_t>(within - head * count) * kRows, rows = end - begin;
+    const int64_t rows = end - begin;
+    const bool pair = two_heads && rows <= kRows / 2;
+    const unsigned within = block - ahead,
+                   count = (static_cast<unsigned>(rows) + kRows - 1) / kRows,
+                   head = pair ? 2 * within : within / count;
+    const int64_t tile = pair ? 0 : static_cast<int64_t>(within - head * count) * kRows;
     result.head = head;
+    result.heads = pair && head + 1 < heads ? 2 : 1;
     result.query = begin + tile;
     result.first = begin;
     result.queries = static_cast<int>(rows - tile < kRows ? rows - tile : kRows);
@@ -128,16 +143,16 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned 
 
 // The tile of kRows queries of block `block` of gridDim.x: tiles of a head lie together, so that
 // its keys stay in the L2 cache.
-template <int kRows>
+template <int kRows, bool kTwoHeads = false>
 __device__ inline Tile find_tile(const AttentionLaunch& args, int64_t tiles, unsigned block) {
-  if (args.backwards) block = gridDim.x - 1 - block;
+  if (args.backwards && args.starts_q == nullptr) block = gridDim.x - 1 - block;
   // A grid has less than 2^31 blocks, so 32 bits do; divisions of 64 are long.
   const auto tiles_of_head = static_cast<unsigned>(tiles),
              heads = static_cast<unsigned>(args.heads);
   const unsigned heads_per_kv = heads / static_cast<unsigned>(args.kv_heads);
   Tile result;
   if (args.starts_q != nullptr) {
-    place_in_sequences<kRows>(args, block, result);
+    place_in_sequences<kRows, kTwoHeads>(args, block, result);
     if (result.queries == 0) return result;
     result.kv_head = result.head / heads_per_kv;
     result.batch = 0;
@@ -146,6 +161,7 @@ __device__ inline Tile find_tile(const AttentionLaunch& args, int64_t tiles, uns
   const unsigned head_and_batch = block / tiles_of_head, head = head_and_batch % heads;
   const unsigned tile = block - head_and_batch * tiles_of_head;
   result.head = head;
+  result.heads = 1;
   result.kv_head = head / heads_per_kv;
   result.batch = head_and_batch / heads;
   result.query = static_cast<int64_t>(tile) * kRows;

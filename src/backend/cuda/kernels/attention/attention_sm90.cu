@@ -2,10 +2,13 @@
 // head, and steps of 128 keys from key 0 on that the copy engine brings into a ring of tiles. Both
 // products are wgmma. Head sizes 32 and 64: two blocks share a multiprocessor, so that one's
 // products run beside the other's softmax; steps whose keys are all hidden are left out where that
-// changes nothing. Head size 128: P·V of a step runs beside the softmax of the next one. A row's
-// bits depend on its query, keys and masks alone: the number of warpgroups changes none. At most
-// 128 keys: attention_short.cu.
-// Contract: attention.h. C++17. Source: Shah et al., FlashAttention-3, arXiv:2407.08608.
+// changes nothing, and two heads of a sequence of at most 64 tokens share a block, a warpgroup
+// each. Head size 128: P·V of a step runs beside the softmax of the next one. A row's bits depend
+// on its query, keys and masks alone: the number of warpgroups changes none. At most 128 keys:
+// attention_short.cu. Contract: attention.h. C++17. Source: Shah et al., FlashAttention-3,
+// arXiv:2407.08608.
+#include <algorithm>
+
 #include "backend/cuda/kernels/attention/attention_sm90.cuh"
 
 namespace vernier::backend::cuda {
@@ -24,15 +27,33 @@ __device__ inline void start_barriers(const Maps& maps, uint32_t barriers) {
   barrier_init(barriers + 2 * kSlots * 8, 1);
   fence_shared_to_async();
 }
-// The warpgroups that have queries.
+// The warpgroups that have queries: of one head, or of a head each.
 template <int kGroups>
 __device__ inline int groups_of(const Tile& tile) {
-  return kGroups == 2 && tile.queries > kGroupQueries ? 2 : 1;
+  return kGroups == 2 && (tile.queries > kGroupQueries || tile.heads == 2) ? 2 : 1;
 }
-// And after it: queries and the first tiles of the ring. `tile` is in registers.
+// The first query of a warpgroup in its tile.
+__device__ inline int first_row(const Tile& tile, int group) {
+  return tile.heads == 2 ? 0 : group * kGroupQueries;
+}
+// Whether blocks may have two heads. A block of head size 128 has its registers full.
+template <int kDim, int kGroups>
+constexpr bool kTwoHeads = kDim <= 64 && kGroups == 2;
+
+// The tile of the warpgroup `group` in a block that has `first`.
+__device__ inline Tile tile_of_group(const AttentionLaunch& args, const Tile& first, int group) {
+  Tile tile = first;
+  if (first.heads == 2 && group == 1) {
+    tile.head = first.head + 1;
+    tile.kv_head = tile.head / (args.heads / args.kv_heads);
+  }
+  return tile;
+}
+// And after it: queries and the first tiles of the ring. `tile` is in registers. Of two heads the
+// second one's keys and values are the third and fourth tile.
 template <int kDim, int kGroups, class TileRing>
-__device__ inline void start_loads(const Maps& maps, const Tile& tile, const TileRing& ring,
-                                   uint32_t base) {
+__device__ inline void start_loads(const AttentionLaunch& args, const Maps& maps, const Tile& tile,
+                                   const TileRing& ring, uint32_t base) {
   using Places = Room<kDim, kGroups>;
   const uint32_t query_barrier = base + Places::kBarriers + 2 * kSlots * 8;
   const int groups = groups_of<kGroups>(tile);
@@ -40,18 +61,25 @@ __device__ inline void start_loads(const Maps& maps, const Tile& tile, const Til
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     if (g == groups) break;
+    const bool next_head = tile.heads == 2 && g == 1;
 #pragma unroll
     for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       copy_box(base + Places::kQuery +
                    static_cast<uint32_t>(g * Places::kGroupBytes + col * kGroupQueries * 2),
-               &maps.q, col, static_cast<int>(tile.query) + g * kGroupQueries,
-               static_cast<int>(tile.head), static_cast<int>(tile.batch), query_barrier);
+               &maps.q, col, static_cast<int>(tile.query) + (next_head ? 0 : g * kGroupQueries),
+               static_cast<int>(tile.head) + next_head, static_cast<int>(tile.batch),
+               query_barrier);
     }
   }
   if (ring.count == 0) return;
   ring.load_rows(tile, true, 0, 0);
   if (ring.count == 2) {
     ring.load_rows(tile, false, 0, 1);
+    if (kTwoHeads<kDim, kGroups> && tile.heads == 2) {
+      const Tile second = tile_of_group(args, tile, 1);
+      ring.load_rows(second, true, 0, 2);
+      ring.load_rows(second, false, 0, 3);
+    }
     return;
   }
   for (int i = 1; i < kSlots && i < ring.count; ++i) ring.load(i, i);
@@ -99,7 +127,7 @@ struct TileAttention {
   }
   __device__ __forceinline__ void spread_buckets(int step) {
     if constexpr (kMasks != Masks::kPositions) return;
-    fill_buckets(args, tile, group * kGroupQueries, step * kKeys, buckets[step % 2]);
+    fill_buckets(args, tile, first_row(tile, group), step * kKeys, buckets[step % 2]);
     warpgroup_sync(group + 1);
   }
   // Bias, masks and the new maxima.
@@ -230,7 +258,9 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   extern __shared__ unsigned char dynamic[];
   unsigned char* shared = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
   const uint32_t base = shared_address(shared), barriers = base + Places::kBarriers;
-  Tile& tile = *reinterpret_cast<Tile*>(shared + Places::kTile);
+  const int group = static_cast<int>(threadIdx.x) / 128,
+            thread = static_cast<int>(threadIdx.x) % 128;
+  Tile& tile = reinterpret_cast<Tile*>(shared + Places::kTile)[group];
   Ring<kDim, Attention::kOverlap> ring{base + Places::kRing,
                                        barriers,
                                        barriers + kSlots * 8,
@@ -249,20 +279,19 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
     if (threadIdx.x == 32) start_barriers<kGroups>(launch.maps, barriers);
     if (threadIdx.x == 64) fetch_scaling(args);
     if (args.starts_q != nullptr) wait_for_previous_kernel();
-    const Tile found = find_tile<kGroups * kGroupQueries>(args, launch.tiles, blockIdx.x);
+    const Tile found = find_tile<kGroups * kGroupQueries, kTwoHeads<kDim, kGroups>>(
+        args, launch.tiles, blockIdx.x);
     steps = static_cast<int>((found.keys + kKeys - 1) / kKeys);
-    if (threadIdx.x == 0) tile = found;
+    if (thread == 0) tile = tile_of_group(args, found, group);
     __syncthreads();
     wait_for_previous_kernel();
     if (found.queries == 0) return;
-    if (kMayCause<kMasks> && args.causal)
+    if (kMayCause<kMasks> && args.causal && found.heads == 1)
       steps = static_cast<int>((keys_to_visit(args, found, kGroups * 128) + kKeys - 1) / kKeys);
     ring.count = 2 * steps;
-    if (threadIdx.x == 0) start_loads<kDim, kGroups>(launch.maps, found, ring, base);
+    if (threadIdx.x == 0) start_loads<kDim, kGroups>(args, launch.maps, found, ring, base);
   }
 
-  const int group = static_cast<int>(threadIdx.x) / 128,
-            thread = static_cast<int>(threadIdx.x) % 128;
   if (!Attention::kOverlap &&
       group >= groups_of<kGroups>(tile)) {  // it leaves tiles with the other
     for (int i = 0; ring.count > kSlots && i < ring.count; ++i) {
@@ -271,6 +300,8 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
     }
     return;
   }
+  const bool own_head = kTwoHeads<kDim, kGroups> && tile.heads == 2;
+  if (own_head) ring.waiting.slot = ring.leaving.slot = 2 * group;
   Attention attention{
       args,
       tile,
@@ -279,7 +310,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       /*keys=*/static_cast<int>(tile.keys),
       group,
       thread,
-      /*row=*/group * kGroupQueries + thread / 32 * 16 + thread % 32 / 4,
+      /*row=*/first_row(tile, group) + thread / 32 * 16 + thread % 32 / 4,
       /*query=*/base + Places::kQuery + static_cast<uint32_t>(group * Places::kGroupBytes),
       /*slope=*/args.scale * kLog2E,
       /*inverse_scale=*/1.0f / args.scale,
@@ -299,7 +330,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
     attention.attend_step_by_step();
     store_rows_staged<T, kDim, kMasks == Masks::kPositions>(
         args, tile, attention.rows, attention.context,
-        shared + Places::kQuery + group * Places::kGroupBytes, group * kGroupQueries, group);
+        shared + Places::kQuery + group * Places::kGroupBytes, first_row(tile, group), group);
   }
 }
 
@@ -320,6 +351,18 @@ __global__ void __launch_bounds__(kGroups * 128, kBlocks<kDim, kMasks>)
 
 // ---- host
 
+// Blocks that a grid must hold. Of sequences an upper bound, the lengths being on the device: with
+// two heads in a block one of up to 64 tokens takes heads / 2 blocks, and a longer one at most
+// heads / 86 more for each of its tokens (129 tokens take 2 · heads).
+template <int kDim, int kGroups>
+int64_t blocks_of(const AttentionLaunch& args, int64_t tiles) {
+  const int64_t most = tiles * args.heads * args.batch;
+  if (!kTwoHeads<kDim, kGroups> || args.starts_q == nullptr || args.starts_q != args.starts_k)
+    return most;
+  const int64_t pairs = (args.heads + 1) / 2;
+  return std::min(most, (args.sequences + 1) * pairs + args.queries * args.heads / 86);
+}
+
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
 cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
   Sm90Launch launch{{}, args, attention_tiles(args, kGroups * kGroupQueries)};
@@ -332,8 +375,11 @@ cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
   status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
   if (status != cudaSuccess) return status;
   const int64_t tiles = 2 * ((args.keys + kKeys - 1) / kKeys);
-  const int bytes = kBuckets || tiles >= kSlots ? kMost : Places::bytes(static_cast<int>(tiles));
-  return launch_overlapped(kernel, static_cast<unsigned>(launch.tiles * args.heads * args.batch),
+  const bool two_heads = kTwoHeads<kDim, kGroups> && args.starts_q != nullptr;
+  const int bytes =
+      kBuckets || two_heads || tiles >= kSlots ? kMost : Places::bytes(static_cast<int>(tiles));
+  return launch_overlapped(kernel,
+                           static_cast<unsigned>(blocks_of<kDim, kGroups>(args, launch.tiles)),
                            kGroups * 128, static_cast<size_t>(bytes), stream, launch);
 }
 

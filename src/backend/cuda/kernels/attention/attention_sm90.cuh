@@ -26,8 +26,9 @@ struct Room {
   static constexpr int kBias = kQuery + kGroups * kGroupBytes;   // [group][parity][key]
   static constexpr int kKept = kBias + kGroups * 2 * kKeys * 4;  // [group][step]
   static constexpr int kBarriers = kKept + kGroups * kStagedSteps * 16;
-  static constexpr int kTile = kBarriers + (2 * kSlots + 1) * 8;  // a Tile
-  static constexpr int kRing = (kTile + static_cast<int>(sizeof(Tile)) + 1023) / 1024 * 1024;
+  static constexpr int kTile = kBarriers + (2 * kSlots + 1) * 8;  // a Tile for each group
+  static constexpr int kRing =
+      (kTile + kGroups * static_cast<int>(sizeof(Tile)) + 1023) / 1024 * 1024;
   static constexpr int bytes(int slots) { return kRing + slots * kTileBytes + 1024; }
   static constexpr int kBuckets = kRing + kSlots * kTileBytes;  // [group][parity] of kPositions
   static constexpr int kBucketBytes = kGroups * 2 * static_cast<int>(sizeof(StepBuckets));
