@@ -57,10 +57,14 @@ class TileLinear final : public LinearState {
   size_t copy_bytes() const { return static_cast<size_t>(block_rows() * copy_step()); }
   size_t part_bytes() const { return round_to_line(copy_bytes()) + kSumBytes; }
 
+  static const std::byte* row_of(const LinearRun& run, int64_t row) {
+    return run.x.data + run.rows.offset(row) * static_cast<int64_t>(size_bytes(DType::kBF16));
+  }
+
   // Where rows are as tiles take them: whole tiles of them, evenly spaced, in lines of the cache.
   bool in_place(const LinearRun& run, Span rows) const {
     return run.rows.every(k_) && run.k == k_ && (rows.end - rows.begin) % kRowsOfTile == 0 &&
-           is_fast_for_tiles(run.x.at(run.rows.offset(rows.begin)).data, row_bytes());
+           is_fast_for_tiles(row_of(run, rows.begin), row_bytes());
   }
 
   // The rows with length k_, the missing ones of the last tile and the end of each zero.
@@ -69,7 +73,7 @@ class TileLinear final : public LinearState {
     int64_t r = 0;
     for (; r < rows.end - rows.begin; ++r) {
       std::byte* to = copy + r * copy_step();
-      std::memcpy(to, run.x.at(run.rows.offset(rows.begin + r)).data, bytes);
+      std::memcpy(to, row_of(run, rows.begin + r), bytes);
       std::memset(to + bytes, 0, static_cast<size_t>(row_bytes()) - bytes);
     }
     for (; r % kRowsOfTile != 0; ++r)
@@ -79,17 +83,24 @@ class TileLinear final : public LinearState {
   void run_block(const LinearRun& run, Span rows, Span panels, std::byte* own) const {
     const bool direct = in_place(run, rows);
     if (!direct) copy_rows(run, rows, own);
-    const std::byte* x = direct ? run.x.at(run.rows.offset(rows.begin)).data : own;
+    const std::byte* x = direct ? row_of(run, rows.begin) : own;
     const int64_t step = direct ? row_bytes() : copy_step();
     auto* sums = own + round_to_line(copy_bytes());
+    const auto panel_at = [this](int64_t panel) {
+      return weight_.at(panel * panel_elems(DType::kBF16, k_)).data;
+    };
+    const int64_t parts = (rows.end - rows.begin + kRowsAtOnce - 1) / kRowsAtOnce;
     for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
       const int64_t col = panel * kPanelCols;
       for (int64_t row = rows.begin; row < rows.end; row += kRowsAtOnce) {
         const int64_t count = std::min(kRowsAtOnce, rows.end - row);
+        if (panel + 1 < panels.end)
+          prefetch_panel(panel_at(panel + 1), row_bytes() * kPanelCols,
+                         (row - rows.begin) / kRowsAtOnce, parts);
         multiply_tiles(TileOperands::kBF16,
                        {.a = x + (row - rows.begin) * step,
                         .a_step = step,
-                        .b = weight_.at(panel * panel_elems(DType::kBF16, k_)).data,
+                        .b = panel_at(panel),
                         .b_step = kTilePanelRowBytes,
                         .c = sums,
                         .c_step = kPanelCols * static_cast<int64_t>(sizeof(float)),

@@ -270,8 +270,10 @@ void MultiplyPanels(const QuantizedTiles& t, const Act& act) {
       // Vectors take tiles of nearly equal height, tile registers whole ones.
       const int64_t row = kTiled ? i * kMostRows : t.rows * i / tiles;
       const int64_t end = kTiled ? std::min(t.rows, row + kMostRows) : t.rows * (i + 1) / tiles;
-      sum_products<kProducts>(end - row, t, t.u + row * t.step, t.panels + panel * panel_bytes,
-                              sums);
+      const int8_t* w = t.panels + panel * panel_bytes;
+      if (kTiled && panel + 1 < t.end_panel)
+        prefetch_panel(reinterpret_cast<const std::byte*>(w) + panel_bytes, panel_bytes, i, tiles);
+      sum_products<kProducts>(end - row, t, t.u + row * t.step, w, sums);
       finish_tile(t, row, end - row, panel, sums, act);
     }
   }
