@@ -24,6 +24,7 @@ import numpy
 import onnxruntime
 
 import report
+from machine import entry, processor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
@@ -162,16 +163,6 @@ def measure_model(name, options):
     return cells, batch_cost(model, cells)
 
 
-def entry(file, key, separator=":"):
-    """The value of a "key: value" line of a system file, "?" where there is none."""
-    try:
-        lines = pathlib.Path(file).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    values = (line.partition(separator)[2] for line in lines if line.startswith(key))
-    return next(values, "?").strip(' "')
-
-
 def surroundings(options):
     """What a reader needs to judge the figures."""
     git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True,
@@ -181,9 +172,7 @@ def surroundings(options):
     return {
         "command": " ".join(["./dev bench --peers", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "machine": {"cpu": entry("/proc/cpuinfo", "model name"), "cores": os.cpu_count(),
-                    "instructions": [name for name in entry("/proc/cpuinfo", "flags").split()
-                                     if name.startswith(("avx", "amx", "fma"))],
+        "machine": {**processor(),
                     "memory": entry("/proc/meminfo", "MemTotal"),
                     "system": entry("/etc/os-release", "PRETTY_NAME", "="),
                     "load": round(os.getloadavg()[0], 1)},

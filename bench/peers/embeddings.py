@@ -267,7 +267,7 @@ def measure(ways, texts, passes):
 
 def surroundings(options, texts):
     """What a reader needs to judge the figures."""
-    from cpu import entry
+    from machine import processor
 
     tree = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
                           capture_output=True, check=False).stdout.strip()
@@ -276,10 +276,7 @@ def surroundings(options, texts):
     return {
         "command": " ".join(["bench/peers/embeddings.py", *sys.argv[1:]]), "tree": tree,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "machine": {"cpu": entry("/proc/cpuinfo", "model name"), "cores": os.cpu_count(),
-                    "instructions": [name for name in entry("/proc/cpuinfo", "flags").split()
-                                     if name.startswith(("avx", "amx", "fma"))],
-                    "load": round(os.getloadavg()[0], 1)},
+        "machine": {**processor(), "load": round(os.getloadavg()[0], 1)},
         "versions": {"python": platform.python_version(),
                      **{name: importlib.metadata.version(name) for name in names}},
         "settings": {"sentences": len(texts), "batch": options.batch, "threads": options.threads,

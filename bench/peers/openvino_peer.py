@@ -24,6 +24,7 @@ import nncf
 import numpy
 import openvino
 
+from machine import processor
 from modes import mode_options
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -118,16 +119,6 @@ def measure(subjects, batch, length, options):
             "openvino_over_vernier": ratios}
 
 
-def machine():
-    """The CPU and those of its instructions that products may use."""
-    lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    entries = dict(line.split(":", 1) for line in lines if ":" in line)
-    entries = {key.strip(): value.strip() for key, value in entries.items()}
-    return {"cpu": entries.get("model name", "?"), "cores": os.cpu_count(),
-            "instructions": [name for name in entries.get("flags", "").split()
-                             if name.startswith(("avx", "amx", "fma"))]}
-
-
 def row(name, cell):
     text = f"{name:<6} {cell['batch']:>3} x {cell['length']:<4}"
     for mode in MODES:
@@ -156,7 +147,7 @@ def main():
                           capture_output=True, check=False).stdout.strip()
     result = {"command": " ".join(["./dev bench --openvino", *sys.argv[1:]]),
               "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "machine": machine(),
+              "machine": processor(),
               "versions": {"vernier": tree, "openvino": openvino.__version__,
                            "nncf": nncf.__version__},
               "settings": {"threads": options.threads, "rounds": options.rounds,

@@ -63,9 +63,8 @@ std::vector<KernelDef> variants(std::string_view row) {
   KernelDef onednn = *kernel;
   onednn.name = "cpu.linear.onednn_bf16 without tiles";
   onednn.create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
-    const cpu::PackedWeight weight = cpu::packed_weight(call, DType::kBF16);
-    auto state = cpu::make_onednn_linear(weight, call.execution.threads->size());
-    return state == nullptr ? cpu::make_highway_linear(weight) : std::move(state);
+    return cpu::make_linear(cpu::packed_weight(call, DType::kBF16), call.execution.threads->size(),
+                            /*tiles=*/false);
   };
   list.push_back(onednn);
   KernelDef own = *kernel;

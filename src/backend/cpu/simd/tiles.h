@@ -47,10 +47,10 @@ class TileScope {
   TileScope& operator=(const TileScope&) = delete;
 };
 
-/// Whether rows of a product begin where tiles are loaded fastest.
-inline bool is_fast_for_tiles(const std::byte* rows, int64_t step) {
-  return reinterpret_cast<uintptr_t>(rows) % kTileStepBytes == 0 && step % kTileStepBytes == 0 &&
-         step % kCrowdedStep != 0;
+/// Whether `count` rows of a, `step` bytes apart, are whole tiles and lie where loads are fastest.
+inline bool tiles_read_in_place(const std::byte* rows, int64_t count, int64_t step) {
+  return count % kRowsOfTile == 0 && reinterpret_cast<uintptr_t>(rows) % kTileStepBytes == 0 &&
+         step % kTileStepBytes == 0 && step % kCrowdedStep != 0;
 }
 
 /// Rows of `row_bytes` that meet a panel while it is in the second-level cache: many, so that

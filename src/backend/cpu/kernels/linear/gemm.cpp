@@ -134,7 +134,7 @@ void Epilogue(const EpilogueCall& call) {
     case Activation::kNone:
       return EpilogueRows(call, [](F32, VF32 v) { return v; });
     case Activation::kGeluErf:
-      // Far tails of f32 have a small relative error, which 16 bits are not kept for.
+      // Results in 16 bits have no use for the small relative error of f32's in the tails.
       if (call.dst.dtype != DType::kF32)
         return EpilogueRows(call, [](F32 d, VF32 v) { return gelu_erf_table_f32(d, v); });
       return EpilogueRows(call, [](F32 d, VF32 v) { return gelu_erf_f32(d, v); });

@@ -1,6 +1,7 @@
 // Matrix product on packed panels, and the epilogue of a linear layer. Contract of the bits:
 // gemm-inl.h. Highway, all targets, dispatched here.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -114,6 +115,27 @@ struct Span {
 };
 inline Span share(int64_t count, int index, int parts) {
   return {count * index / parts, count * (index + 1) / parts};
+}
+
+/// A result of so many rows and panels of columns. Cells of a grid begin at multiples of row_unit.
+struct ResultBlocks {
+  int64_t rows, row_unit, panels;
+  int64_t most_rows;  ///< of a block
+};
+/// Calls body(rows, panels, part) for blocks of the result, the cells of `grid` on all threads.
+template <class Body>
+void for_each_block(ThreadTeam& threads, const Grid& grid, const ResultBlocks& result,
+                    const Body& body) {
+  const int64_t units = (result.rows + result.row_unit - 1) / result.row_unit;
+  threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+    for (int64_t cell = begin; cell < end; ++cell) {
+      const Span own = share(units, static_cast<int>(cell) / grid.cols, grid.rows);
+      const Span panels = share(result.panels, static_cast<int>(cell) % grid.cols, grid.cols);
+      const int64_t last = std::min(result.rows, own.end * result.row_unit);
+      for (int64_t row = own.begin * result.row_unit; row < last; row += result.most_rows)
+        body(Span{row, std::min(last, row + result.most_rows)}, panels, part);
+    }
+  });
 }
 
 }  // namespace vernier::backend::cpu

@@ -89,14 +89,11 @@ class HighwayLinear final : public LinearState {
                      .row_unit_bytes = 4.0 * static_cast<double>(run.k * kRowUnit),
                      .col_unit_bytes = 4.0 * static_cast<double>(run.k * kPanelCols)});
     const size_t bytes = scratch_bytes() + (run.out.dtype == DType::kF32 ? 0 : tile_bytes());
-    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
-      for (int64_t cell = begin; cell < end; ++cell) {
-        const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
-        const Span panels = share(num_panels(run.n), static_cast<int>(cell) % grid.cols, grid.cols);
-        run_part(run, {units.begin * kRowUnit, std::min(run.m, units.end * kRowUnit)}, panels,
-                 call.workspace + static_cast<size_t>(part) * bytes);
-      }
-    });
+    for_each_block(threads, grid, {run.m, kRowUnit, num_panels(run.n), kTileRows},
+                   [&](Span rows, Span panels, int part) {
+                     run_rows(run, rows, panels,
+                              call.workspace + static_cast<size_t>(part) * bytes);
+                   });
   }
 
  private:
@@ -107,14 +104,11 @@ class HighwayLinear final : public LinearState {
     return static_cast<size_t>(kTileRows * kTilePanels * kPanelCols) * sizeof(float);
   }
 
-  void run_part(const LinearRun& run, Span rows, Span panels, std::byte* workspace) const {
+  void run_rows(const LinearRun& run, Span rows, Span panels, std::byte* workspace) const {
     const bool direct = run.out.dtype == DType::kF32;
     const int64_t step = direct ? panels.end - panels.begin : kTilePanels;
-    for (int64_t row = rows.begin; row < rows.end; row += kTileRows) {
-      const Span tile_rows{row, std::min(rows.end, row + kTileRows)};
-      for (int64_t panel = panels.begin; panel < panels.end; panel += step)
-        run_tile(run, tile_rows, {panel, std::min(panels.end, panel + step)}, workspace);
-    }
+    for (int64_t panel = panels.begin; panel < panels.end; panel += step)
+      run_tile(run, rows, {panel, std::min(panels.end, panel + step)}, workspace);
   }
 
   void run_tile(const LinearRun& run, Span rows, Span panels, std::byte* workspace) const {
@@ -280,8 +274,8 @@ EpilogueCall LinearRun::epilogue(int64_t row0, int64_t col0) const {
 std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight) {
   return std::make_unique<HighwayLinear>(weight);
 }
-std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts) {
-  auto state = make_tile_linear(weight);
+std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts, bool tiles) {
+  auto state = tiles ? make_tile_linear(weight) : nullptr;
   if (state == nullptr) state = make_onednn_linear(weight, parts);
   return state == nullptr ? make_highway_linear(weight) : std::move(state);
 }

@@ -78,8 +78,8 @@ std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int 
 /// machines without them.
 std::unique_ptr<LinearState> make_tile_linear(const PackedWeight& weight);
 
-/// Tiles, oneDNN or Vernier's kernel: the first that can run the step.
-std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts);
+/// Tiles, unless they are not wanted, oneDNN or Vernier's kernel: the first that can run the step.
+std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts, bool tiles = true);
 
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call);
 void launch_linear(const LaunchCall& call);

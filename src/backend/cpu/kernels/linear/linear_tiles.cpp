@@ -37,17 +37,12 @@ class TileLinear final : public LinearState {
                      .col_units = num_panels(run.n),
                      .row_unit_bytes = static_cast<double>(row_bytes() * kRowUnit),
                      .col_unit_bytes = static_cast<double>(row_bytes() * kPanelCols)});
-    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
-      const TileScope tiles;
-      std::byte* own = call.workspace + static_cast<size_t>(part) * part_bytes();
-      for (int64_t cell = begin; cell < end; ++cell) {
-        const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
-        const Span panels = share(num_panels(run.n), static_cast<int>(cell) % grid.cols, grid.cols);
-        const int64_t last = std::min(run.m, units.end * kRowUnit);
-        for (int64_t row = units.begin * kRowUnit; row < last; row += block_rows())
-          run_block(run, {row, std::min(last, row + block_rows())}, panels, own);
-      }
-    });
+    for_each_block(threads, grid, {run.m, kRowUnit, num_panels(run.n), block_rows()},
+                   [&](Span rows, Span panels, int part) {
+                     const TileScope tiles;
+                     run_block(run, rows, panels,
+                               call.workspace + static_cast<size_t>(part) * part_bytes());
+                   });
   }
 
  private:
@@ -63,8 +58,8 @@ class TileLinear final : public LinearState {
 
   // Where rows are as tiles take them: whole tiles of them, evenly spaced, in lines of the cache.
   bool in_place(const LinearRun& run, Span rows) const {
-    return run.rows.every(k_) && run.k == k_ && (rows.end - rows.begin) % kRowsOfTile == 0 &&
-           is_fast_for_tiles(row_of(run, rows.begin), row_bytes());
+    return run.rows.every(k_) && run.k == k_ &&
+           tiles_read_in_place(row_of(run, rows.begin), rows.end - rows.begin, row_bytes());
   }
 
   // The rows with length k_, the missing ones of the last tile and the end of each zero.

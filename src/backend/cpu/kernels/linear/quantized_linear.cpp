@@ -338,8 +338,6 @@ ByteProducts byte_products() {
 #endif
 }
 
-constexpr int64_t kRowUnit = kMostTileRows;
-
 // ---- the packed weight: panels of 64 columns, [K/4][64][4] bytes each, k and columns padded with
 // zeros; behind them Σ_k w by column, i32. Unsigned weights are held 128 lower.
 
@@ -518,65 +516,58 @@ void QuantizedState::launch(const LaunchCall& call) const {
   const Activation activation = decode<QuantizedLinearAttrs>(call.attrs).activation;
   const bool scale_per_row = x_scale.elems() != 1;
 
-  const int64_t row_units = (m + kRowUnit - 1) / kRowUnit;
+  const int64_t unit = products_ == ByteProducts::kTiles ? kRowsOfTile : kMostTileRows;
   const Grid grid = choose_grid({.threads = threads_worth(threads.size(), m, n, k / 4),
-                                 .row_units = row_units,
+                                 .row_units = (m + unit - 1) / unit,
                                  .col_units = num_panels(n),
-                                 .row_unit_bytes = static_cast<double>(k * kRowUnit),
+                                 .row_unit_bytes = static_cast<double>(k * unit),
                                  .col_unit_bytes = static_cast<double>(k * kPanelCols)});
-  threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+  const ResultBlocks blocks{m, unit, num_panels(n), block_rows()};
+  for_each_block(threads, grid, blocks, [&](Span block, Span panels, int part) {
     std::optional<TileScope> tiles;
     if (products_ == ByteProducts::kTiles) tiles.emplace();
     std::byte* own = call.workspace + static_cast<size_t>(part) * part_bytes();
     auto* u = reinterpret_cast<uint8_t*>(own);
     auto* row_sums = reinterpret_cast<int32_t*>(own + rows_bytes());
-    for (int64_t cell = begin; cell < end; ++cell) {
-      const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
-      const Span panels = share(num_panels(n), static_cast<int>(cell) % grid.cols, grid.cols);
-      const int64_t last = std::min(m, units.end * kRowUnit);
-      for (int64_t row = units.begin * kRowUnit; row < last; row += block_rows()) {
-        const int64_t rows = std::min(block_rows(), last - row);
-        const std::byte* first = x.data + x_rows.offset(row);
-        const bool direct = products_ == ByteProducts::kTiles && !is_unsigned && !zeros &&
-                            x_rows.every(k) && rows % kRowsOfTile == 0 &&
-                            is_fast_for_tiles(first, k);
-        for (int64_t r = 0; r < rows && !direct; ++r) {
-          uint8_t* to = u + r * step();
-          HWY_DYNAMIC_DISPATCH(UnsignedBytes)
-          (x.data + x_rows.offset(row + r), k, is_unsigned ? 0 : 0x80, to);
-          std::memset(to + k, 0, static_cast<size_t>(packed_.groups() * kGroup - k));
-          if (zeros)
-            row_sums[r] = HWY_DYNAMIC_DISPATCH(SumBytes)(to, k) - static_cast<int32_t>(k) * offset;
-        }
-        const int64_t at = row * n + panels.begin * kPanelCols;
-        HWY_DYNAMIC_DISPATCH(QuantizedProduct)
-        ({.u = direct ? reinterpret_cast<const uint8_t*>(first) : u,
-          .step = direct ? k : step(),
-          .rows = rows,
-          .panels = reinterpret_cast<const int8_t*>(bytes_),
-          .groups = packed_.groups(),
-          .first_panel = panels.begin,
-          .end_panel = panels.end,
-          .cols = n,
-          .products = products_,
-          .is_signed = direct,
-          .row_sums = zeros ? row_sums : nullptr,
-          .col_sums = reinterpret_cast<const int32_t*>(bytes_ + packed_.sums_at()),
-          .offset = direct ? offset - 128 : offset,
-          .x_scales = x_scale.as<const float>() + (scale_per_row ? row : 0),
-          .scale_per_row = scale_per_row,
-          .x_zeros = real_zero ? call.in[4].as<const float>() + (zero_per_row ? row : 0) : nullptr,
-          .zero_per_row = zero_per_row,
-          .w_scales = scales_.data(),
-          .w_zeros = zeros_.data(),
-          .out = {.dst = out.at(at),
-                  .dst_step = n,
-                  .bias = bias.at(panels.begin * kPanelCols),
-                  .residual = residual.at(at),
-                  .residual_step = n,
-                  .activation = activation}});
-      }
+    const int64_t row = block.begin, rows = block.end - row;
+    const std::byte* first = x.data + x_rows.offset(row);
+    const bool direct = products_ == ByteProducts::kTiles && !is_unsigned && !zeros &&
+                        x_rows.every(k) && tiles_read_in_place(first, rows, k);
+    for (int64_t r = 0; r < rows && !direct; ++r) {
+      uint8_t* to = u + r * step();
+      HWY_DYNAMIC_DISPATCH(UnsignedBytes)
+      (x.data + x_rows.offset(row + r), k, is_unsigned ? 0 : 0x80, to);
+      std::memset(to + k, 0, static_cast<size_t>(packed_.groups() * kGroup - k));
+      if (zeros)
+        row_sums[r] = HWY_DYNAMIC_DISPATCH(SumBytes)(to, k) - static_cast<int32_t>(k) * offset;
     }
+    const int64_t at = row * n + panels.begin * kPanelCols;
+    HWY_DYNAMIC_DISPATCH(QuantizedProduct)
+    ({.u = direct ? reinterpret_cast<const uint8_t*>(first) : u,
+      .step = direct ? k : step(),
+      .rows = rows,
+      .panels = reinterpret_cast<const int8_t*>(bytes_),
+      .groups = packed_.groups(),
+      .first_panel = panels.begin,
+      .end_panel = panels.end,
+      .cols = n,
+      .products = products_,
+      .is_signed = direct,
+      .row_sums = zeros ? row_sums : nullptr,
+      .col_sums = reinterpret_cast<const int32_t*>(bytes_ + packed_.sums_at()),
+      .offset = direct ? offset - 128 : offset,
+      .x_scales = x_scale.as<const float>() + (scale_per_row ? row : 0),
+      .scale_per_row = scale_per_row,
+      .x_zeros = real_zero ? call.in[4].as<const float>() + (zero_per_row ? row : 0) : nullptr,
+      .zero_per_row = zero_per_row,
+      .w_scales = scales_.data(),
+      .w_zeros = zeros_.data(),
+      .out = {.dst = out.at(at),
+              .dst_step = n,
+              .bias = bias.at(panels.begin * kPanelCols),
+              .residual = residual.at(at),
+              .residual_step = n,
+              .activation = activation}});
   });
 }
 

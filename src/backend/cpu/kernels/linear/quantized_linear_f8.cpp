@@ -137,20 +137,14 @@ class F8State final : public KernelState {
                                    .col_units = num_panels(n),
                                    .row_unit_bytes = static_cast<double>(k * kRowUnit),
                                    .col_unit_bytes = static_cast<double>(k * kPanelCols)});
-    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+    const ResultBlocks blocks{m, kRowUnit, num_panels(n), kBlockOfRows};
+    for_each_block(threads, grid, blocks, [&](Span block, Span panels, int part) {
       auto* own =
           reinterpret_cast<float*>(call.workspace + static_cast<size_t>(part) * part_bytes());
-      for (int64_t cell = begin; cell < end; ++cell) {
-        const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
-        const Span panels = share(num_panels(n), static_cast<int>(cell) % grid.cols, grid.cols);
-        const int64_t last = std::min(m, units.end * kRowUnit);
-        for (int64_t row = units.begin * kRowUnit; row < last; row += kBlockOfRows) {
-          const int64_t rows = std::min(kBlockOfRows, last - row);
-          for (int64_t r = 0; r < rows; ++r) widen(x.data + x_rows.offset(row + r), k, own + r * k);
-          for (int64_t panel = panels.begin; panel < panels.end; ++panel)
-            multiply(call, row, rows, panel, own);
-        }
-      }
+      const int64_t row = block.begin, rows = block.end - row;
+      for (int64_t r = 0; r < rows; ++r) widen(x.data + x_rows.offset(row + r), k, own + r * k);
+      for (int64_t panel = panels.begin; panel < panels.end; ++panel)
+        multiply(call, row, rows, panel, own);
     });
   }
 

@@ -688,47 +688,41 @@ void WeightOnlyState::launch(const LaunchCall& call) const {
                                  .col_units = num_panels(n),
                                  .row_unit_bytes = static_cast<double>(k * kRowUnit),
                                  .col_unit_bytes = 4.0 * static_cast<double>(k * kPanelCols)});
-  threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+  const ResultBlocks blocks{m, kRowUnit, num_panels(n), kBlockOfRows};
+  for_each_block(threads, grid, blocks, [&](Span span, Span panels, int part) {
     std::byte* own = call.workspace + static_cast<size_t>(part) * p.bytes;
-    for (int64_t cell = begin; cell < end; ++cell) {
-      const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
-      const Span panels = share(num_panels(n), static_cast<int>(cell) % grid.cols, grid.cols);
-      const int64_t last = std::min(m, units.end * kRowUnit);
-      for (int64_t row = units.begin * kRowUnit; row < last; row += kBlockOfRows) {
-        const int64_t rows = std::min(kBlockOfRows, last - row);
-        copy_rows(x, x_rows, row, rows, p, own);
-        for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
-          const int64_t col = panel * kPanelCols, at = row * n + col;
-          auto* sums = reinterpret_cast<float*>(own + p.sums);
-          run_panel({.products = products_of(x.dtype),
-                     .x = own,
-                     .step = p.step,
-                     .rows = rows,
-                     .panel = bytes_ + panel * packed_.panel_bytes(),
-                     .bits = packed_.bits.bits,
-                     .depth = packed_.depth(),
-                     .block = block(),
-                     .chunk = chunk(),
-                     .scales = scales_.data() + col,
-                     .scale_step = std::ssize(scales_) > padded ? padded : 0,
-                     .zeros = zeros_.empty() ? nullptr : zeros_.data() + col,
-                     .zero_step = std::ssize(zeros_) > padded ? padded : 0,
-                     .zero = static_cast<int32_t>(packed_.bits.offset()),
-                     .unpacked = own + p.unpacked,
-                     .partial = reinterpret_cast<float*>(own + p.partial),
-                     .sums = sums});
-          linear_epilogue({.src = sums,
-                           .src_step = kPanelCols,
-                           .dst = out.at(at),
-                           .dst_step = n,
-                           .bias = bias.at(col),
-                           .residual = residual.at(at),
-                           .residual_step = n,
-                           .rows = rows,
-                           .cols = std::min(kPanelCols, n - col),
-                           .activation = attrs_.activation});
-        }
-      }
+    const int64_t row = span.begin, rows = span.end - row;
+    copy_rows(x, x_rows, row, rows, p, own);
+    for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+      const int64_t col = panel * kPanelCols, at = row * n + col;
+      auto* sums = reinterpret_cast<float*>(own + p.sums);
+      run_panel({.products = products_of(x.dtype),
+                 .x = own,
+                 .step = p.step,
+                 .rows = rows,
+                 .panel = bytes_ + panel * packed_.panel_bytes(),
+                 .bits = packed_.bits.bits,
+                 .depth = packed_.depth(),
+                 .block = block(),
+                 .chunk = chunk(),
+                 .scales = scales_.data() + col,
+                 .scale_step = std::ssize(scales_) > padded ? padded : 0,
+                 .zeros = zeros_.empty() ? nullptr : zeros_.data() + col,
+                 .zero_step = std::ssize(zeros_) > padded ? padded : 0,
+                 .zero = static_cast<int32_t>(packed_.bits.offset()),
+                 .unpacked = own + p.unpacked,
+                 .partial = reinterpret_cast<float*>(own + p.partial),
+                 .sums = sums});
+      linear_epilogue({.src = sums,
+                       .src_step = kPanelCols,
+                       .dst = out.at(at),
+                       .dst_step = n,
+                       .bias = bias.at(col),
+                       .residual = residual.at(at),
+                       .residual_step = n,
+                       .rows = rows,
+                       .cols = std::min(kPanelCols, n - col),
+                       .activation = attrs_.activation});
     }
   });
 }
