@@ -6,7 +6,8 @@
 
 Models of make-model. OpenVINO's INT8 is NNCF's post-training quantization of the same model
 (transformer preset, seeded ids), with FP32 and with BF16 for the rest; Vernier's is build --int8,
-every product.
+every product: "int8" finds the scales of each row at run time, "static" takes those that vernier
+calibrate finds on the rows that NNCF is given.
 Windows of the subjects follow each other, forwards and backwards in turn. The table has medians of
 all runs. Writes bench/results/openvino_cpu.json. How to read it: docs/measuring.md.
 """
@@ -32,7 +33,7 @@ PROGRAM = ROOT / "build" / "release" / "vernier"
 WORK = ROOT / "build" / "bench" / "openvino"
 MODELS = {"mini": "minilm-l6", "base": "bert-base", "large": "bert-large"}
 CELLS = [(1, 32), (1, 128), (8, 128), (32, 128)]
-MODES = ("fp32", "bf16", "int8")
+MODES = ("fp32", "bf16", "int8", "static")
 CALIBRATION_ROWS = 30
 LEAST_RUNS = 5
 
@@ -53,6 +54,17 @@ def inputs(vocabulary, batch, length):
             "token_type_ids": numpy.zeros(shape, numpy.int64)}
 
 
+def calibrated(name, model, rows):
+    """The scales file of a model."""
+    folder = WORK / f"{name}.rows"
+    folder.mkdir(exist_ok=True)
+    for i, row in enumerate(rows):
+        numpy.savez(folder / f"{i:02}.npz", **row)
+    scales = WORK / f"{name}.scales.json"
+    vernier("calibrate", model, "--data", folder, "-o", scales, "--json")
+    return scales
+
+
 class Subjects:
     """A model's engines and compiled models."""
 
@@ -61,12 +73,16 @@ class Subjects:
         model = WORK / f"{name}.onnx"
         self.sizes = vernier("make-model", MODELS[name], "-o", model, "--json")
         self.engines = {}
+        rows = [inputs(self.sizes["vocab"], 1, 64 + i) for i in range(CALIBRATION_ROWS)]
+        scales = calibrated(name, model, rows)
         for mode in MODES:
             self.engines[mode] = WORK / f"{name}.{mode}.vn"
-            vernier("build", model, "-o", self.engines[mode], *mode_options(mode), "--json")
+            options = mode_options("int8" if mode == "static" else mode)
+            if mode == "static":
+                options += ["--scales", scales, "--static"]
+            vernier("build", model, "-o", self.engines[mode], *options, "--json")
         core = openvino.Core()
         plain = core.read_model(model)
-        rows = [inputs(self.sizes["vocab"], 1, 64 + i) for i in range(CALIBRATION_ROWS)]
         quantized = nncf.quantize(core.read_model(model), nncf.Dataset(rows),
                                   model_type=nncf.ModelType.TRANSFORMER,
                                   subset_size=CALIBRATION_ROWS)
@@ -113,7 +129,8 @@ def measure(subjects, batch, length, options):
     best = min(medians["openvino", label] for label in subjects.peers if label.startswith("int8"))
     ratios = {"fp32": medians["openvino", "fp32"] / medians["vernier", "fp32"],
               "bf16": medians["openvino", "bf16"] / medians["vernier", "bf16"],
-              "int8": best / medians["vernier", "int8"]}
+              "int8": best / medians["vernier", "int8"],
+              "static": best / medians["vernier", "static"]}
     return {"batch": batch, "length": length,
             "medians_ms": {f"{who} {what}": ms for (who, what), ms in medians.items()},
             "openvino_over_vernier": ratios}
@@ -122,8 +139,9 @@ def measure(subjects, batch, length, options):
 def row(name, cell):
     text = f"{name:<6} {cell['batch']:>3} x {cell['length']:<4}"
     for mode in MODES:
+        peer = "int8" if mode == "static" else mode
         peers = [ms for label, ms in cell["medians_ms"].items()
-                 if label.startswith(f"openvino {mode}")]
+                 if label.startswith(f"openvino {peer}")]
         text += (f"  {mode} {cell['medians_ms'][f'vernier {mode}']:8.3f} {min(peers):8.3f}"
                  f" {cell['openvino_over_vernier'][mode]:5.2f}x")
     return text

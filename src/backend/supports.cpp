@@ -31,6 +31,12 @@ bool quantizes_result_of(const Problem& own, const Problem& next) {
          str(next.inputs[0].shape) == str(own.outputs[0].shape);
 }
 
+bool quantizes_heads_of(const Problem& own, const Problem& next) {
+  const SymShape &out = own.outputs[0].shape, &x = next.inputs[0].shape;
+  return next.op == OpKind::kQuantizeRows && next.has_input(2) &&
+         next.inputs[0].dtype == own.outputs[0].dtype && x.size() == 3 && x[2] == out[2] * out[3];
+}
+
 namespace {
 
 // The result and these inputs, where they are there, are f32, f16 or bf16.

@@ -22,6 +22,9 @@ enum QuantizedInput : size_t {
 Support quantize_rows_operands(const Problem& problem);
 /// Is `next` a QuantizeRows of the last axis of what `own` gives? For KernelBody::joins.
 bool quantizes_result_of(const Problem& own, const Problem& next);
+/// Is `next` a QuantizeRows, by a given scale, of all heads of a query that the attention `own`
+/// gives?
+bool quantizes_heads_of(const Problem& own, const Problem& next);
 /// Yes if the scales are f32, those of the weight and its zero points constants, and bias, residual
 /// and result f32 or of 16 bits. Says nothing of x and w.
 Support quantized_operands(const Problem& problem);

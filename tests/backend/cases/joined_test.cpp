@@ -114,13 +114,14 @@ class Joined : public ::testing::Test {
   void expect_joined(const char* on_cpu, const char* on_cuda) {
     const bool is_cpu = device_under_test().device(1).host_memory();
     const std::string name = is_cpu ? on_cpu : on_cuda;
-    if (name.empty()) return;
+    if (name.empty()) return;  // not on this device
     EXPECT_GT(joined_[name], 0) << name << " joined nothing";
   }
   std::map<std::string, int, std::less<>> joined_;
 };
 
 OpCase in_f16(const OpCase& c) { return stored_as(c, std::array{DType::kF16}); }
+OpCase in_bf16(const OpCase& c) { return stored_as(c, std::array{DType::kBF16}); }
 
 // Few rows, whose bytes leave straight from registers, and many, whose bytes leave through boxes of
 // shared memory; columns that end inside a box and inside a tile; odd rows.
@@ -160,15 +161,15 @@ TEST_F(Joined, ProductsQuantizeTheirResult) {
       const OpCase c = quantized_case(make, one);
       check(c);
       check(in_f16(c));
+      check(in_bf16(c));
     }
   }
-  expect_joined("", "cuda.quantized_linear.sm90");
+  expect_joined("cpu.quantized_linear.panels", "cuda.quantized_linear.sm90");
 }
 
 // Of one step of keys and of several, rows stored straight and through shared memory, rows whose
 // keys are all hidden, and sequences, behind which rows are of none.
 TEST_F(Joined, AttentionQuantizesItsResult) {
-  if (device_under_test().device(1).host_memory()) GTEST_SKIP() << "SKIP: of a GPU only";
   Maker make(152);
   const AttentionVariant plain;
   for (const AttentionShape& shape : std::vector<AttentionShape>{{2, 7, 7, 4, 4, 64, 64},
@@ -177,6 +178,7 @@ TEST_F(Joined, AttentionQuantizesItsResult) {
                                                                  {1, 65, 200, 2, 1, 32, 32},
                                                                  {1, 130, 200, 2, 2, 128, 128}}) {
     check(in_f16(attention_case(make, shape, plain)));
+    check(in_bf16(attention_case(make, shape, plain)));
     for (const AttentionVariant& variant : attention_variants())
       check(in_f16(attention_case(make, shape, variant)));
   }
@@ -184,7 +186,8 @@ TEST_F(Joined, AttentionQuantizesItsResult) {
     check(in_f16(attention_case_with_hidden_rows(make, variant)));
   for (const int64_t dim : {32, 64, 128})
     check(in_f16(packed_attention_case(make, {0, 7, 40}, dim)));
-  expect_joined("", "cuda.attention.flash_sm90");
+  expect_joined("cpu.attention.blocked", "cuda.attention.flash_sm90");
+  expect_joined("cpu.attention.bf16", "");
 }
 
 TEST_F(Joined, NormsQuantizeTheirResult) {

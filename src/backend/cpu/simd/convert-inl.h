@@ -31,20 +31,22 @@ HWY_INLINE VF32 widen_bf16(F32 d, VU16 v) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(U32(), v)));
 }
 
-/// The bits of v rounded to bf16, in the upper half of each lane; the lower half is zero.
-HWY_INLINE VU32 round_to_bf16(VF32 v) {
+/// v rounded to bf16, in the upper half of each lane; the lower half is anything.
+HWY_INLINE VU32 bf16_in_upper_half(VF32 v) {
   const U32 du;
   const auto bits = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
   // A NaN whose payload is in the lower half must not become infinity: it is made quiet.
   const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
-  const auto number = hn::Eq(v, v);
-  const VU32 result = hn::IfThenElse(hn::RebindMask(du, number), rounded, quiet);
-  return hn::And(result, hn::Set(du, 0xffff0000u));
+  return hn::IfThenElse(hn::RebindMask(du, hn::Eq(v, v)), rounded, quiet);
+}
+/// The same with a lower half of zero: the bits of an f32.
+HWY_INLINE VU32 round_to_bf16(VF32 v) {
+  return hn::And(bf16_in_upper_half(v), hn::Set(U32(), 0xffff0000u));
 }
 HWY_INLINE VU16 narrow_bf16(VF32 v) {
-  return hn::TruncateTo(U16(), hn::ShiftRight<16>(round_to_bf16(v)));
+  return hn::TruncateTo(U16(), hn::ShiftRight<16>(bf16_in_upper_half(v)));
 }
 
 // F16C is part of the x86 targets from AVX2 on, f16 conversions are part of A64; other targets
@@ -104,6 +106,15 @@ HWY_INLINE void store_floats(F32 d, DType type, VF32 v, std::byte* row, int64_t 
   if (type == DType::kF32) return store_lanes(d, v, reinterpret_cast<float*>(row) + at, lanes);
   const VU16 narrow = type == DType::kBF16 ? narrow_bf16(v) : narrow_f16(v);
   store_halves(narrow, reinterpret_cast<uint16_t*>(row) + at, lanes);
+}
+
+/// v rounded to kType: f32, bf16 or f16.
+template <DType kType>
+HWY_INLINE VF32 as_stored(F32 d, VF32 v) {
+  static_assert(kType == DType::kF32 || kType == DType::kBF16 || kType == DType::kF16);
+  if constexpr (kType == DType::kF32) return v;
+  if constexpr (kType == DType::kBF16) return hn::BitCast(d, round_to_bf16(v));
+  return widen_f16(d, narrow_f16(v));
 }
 
 // The two 16-bit types as template arguments.

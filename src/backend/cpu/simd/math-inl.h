@@ -209,16 +209,19 @@ inline constexpr float kGeluTail[4][32] = {
 /// absolute, not relative: for results that are stored in fewer bits. -inf gives NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V gelu_erf_table_f32(D d, V x) {
-  const hn::Rebind<int32_t, D> di;
-  const V t = hn::Min(hn::Mul(hn::Abs(x), hn::Set(d, 16.0f / 3)), hn::Set(d, 31.5f));
-  const auto i = hn::ConvertTo(di, t);
-  const V f = hn::Sub(hn::Sub(t, hn::ConvertTo(d, i)), hn::Set(d, 0.5f));
+  // Added to a number below 2^22, it leaves the nearest integer in the lowest bits.
+  const V round = hn::Set(d, 0x1.8p23f);
+  const V t =
+      hn::Min(hn::MulAdd(hn::Abs(x), hn::Set(d, 16.0f / 3), hn::Set(d, -0.5f)), hn::Set(d, 31.0f));
+  const V rounded = hn::Add(t, round);
+  const V f = hn::Sub(t, hn::Sub(rounded, round));
+  const auto i = hn::BitCast(hn::Rebind<int32_t, D>(), rounded);
   const auto coefficient = [&](int k) HWY_ATTR {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
     return V{_mm512_permutex2var_ps(_mm512_loadu_ps(kGeluTail[k]), i.raw,
                                     _mm512_loadu_ps(kGeluTail[k] + 16))};
 #else
-    return hn::GatherIndex(d, kGeluTail[k], i);
+    return hn::GatherIndex(d, kGeluTail[k], hn::And(i, hn::Set(hn::Rebind<int32_t, D>(), 31)));
 #endif
   };
   const V tail =

@@ -9,6 +9,8 @@
 #include <unistd.h>
 #endif
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace vernier::backend::cpu {
@@ -75,9 +77,28 @@ void finish(const TileProduct& p, int64_t row, int64_t col) {
   store<kTile>(p.c + row * kRowsOfTile * p.c_step + col * kTileBytes, p.c_step);
 }
 
+// Fetches the lines of an array, the same number in each step.
+class Fetch {
+ public:
+  Fetch(std::span<const std::byte> what, int64_t steps)
+      : at_(what.data()), end_(what.data() + what.size()) {
+    const auto lines = (static_cast<int64_t>(what.size()) + kLine - 1) / kLine;
+    step_ = (lines + steps - 1) / steps * kLine;
+  }
+  void step() {
+    const std::byte* const until = end_ - at_ > step_ ? at_ + step_ : end_;
+    for (; at_ < until; at_ += kLine) __builtin_prefetch(at_, 0, 2);
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  const std::byte *at_, *end_;
+  int64_t step_;
+};
+
 // kRows × kCols tiles of sums, at most 2 × 2.
 template <TileOperands kOperands, int kRows, int kCols>
-void multiply(const TileProduct& p) {
+void multiply(const TileProduct& p, Fetch& fetch) {
   start<0>(p, 0, 0);
   if constexpr (kCols > 1) start<1>(p, 0, 1);
   if constexpr (kRows > 1) start<2>(p, 1, 0);
@@ -89,6 +110,7 @@ void multiply(const TileProduct& p) {
     if constexpr (kRows > 1) load<5>(a + kRowsOfTile * p.a_step, p.a_step);
     load<6>(b, p.b_step);
     if constexpr (kCols > 1) load<7>(b + kTileBytes, p.b_step);
+    fetch.step();
     add_product<kOperands, 0, 4, 6>();
     if constexpr (kCols > 1) add_product<kOperands, 1, 4, 7>();
     if constexpr (kRows > 1) add_product<kOperands, 2, 5, 6>();
@@ -104,6 +126,8 @@ void multiply(const TileProduct& p) {
 
 template <TileOperands kOperands>
 void multiply_all(const TileProduct& product, int64_t row_tiles, int64_t col_tiles) {
+  const int64_t parts = (row_tiles + 1) / 2 * ((col_tiles + 1) / 2);
+  Fetch fetch(product.fetch, std::max<int64_t>(1, parts * product.steps));
   for (int64_t row = 0; row < row_tiles; row += 2) {
     for (int64_t col = 0; col < col_tiles; col += 2) {
       TileProduct p = product;
@@ -112,13 +136,13 @@ void multiply_all(const TileProduct& product, int64_t row_tiles, int64_t col_til
       p.c += row * kRowsOfTile * p.c_step + col * kTileBytes;
       const bool two_rows = row + 1 < row_tiles, two_cols = col + 1 < col_tiles;
       if (two_rows && two_cols)
-        multiply<kOperands, 2, 2>(p);
+        multiply<kOperands, 2, 2>(p, fetch);
       else if (two_rows)
-        multiply<kOperands, 2, 1>(p);
+        multiply<kOperands, 2, 1>(p, fetch);
       else if (two_cols)
-        multiply<kOperands, 1, 2>(p);
+        multiply<kOperands, 1, 2>(p, fetch);
       else
-        multiply<kOperands, 1, 1>(p);
+        multiply<kOperands, 1, 1>(p, fetch);
     }
   }
 }

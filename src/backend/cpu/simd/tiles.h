@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace vernier::backend::cpu {
 
@@ -36,6 +37,9 @@ struct TileProduct {
   int64_t c_step;
   int64_t steps;
   bool add;  ///< to what c holds, else to 0
+  /// What is multiplied later: fetched into the second-level cache meanwhile, a few lines in each
+  /// step. What reads 16 rows at a time is not foreseen by the CPU.
+  std::span<const std::byte> fetch = {};
 };
 
 /// Loads the shapes of the tiles for the calling thread while it lives. Needs has_tiles().
@@ -60,13 +64,13 @@ inline int64_t rows_for_tiles(int64_t row_bytes) {
   return std::clamp<int64_t>(kMostBytes / row_bytes / kUnit * kUnit, 96, 256);
 }
 
-/// Asks for part `index` of `parts` of a panel, into the second-level cache, while another one is
-/// multiplied: what reads 16 rows at a time is not foreseen by the CPU.
-inline void prefetch_panel(const std::byte* panel, int64_t bytes, int64_t index, int64_t parts) {
+/// Part `index` of `parts` of a panel, in whole lines of the cache.
+inline std::span<const std::byte> part_of_panel(const std::byte* panel, int64_t bytes,
+                                                int64_t index, int64_t parts) {
   constexpr int64_t kLine = 64;
-  const int64_t end = bytes * (index + 1) / parts;
-  for (int64_t at = bytes * index / parts / kLine * kLine; at < end; at += kLine)
-    __builtin_prefetch(panel + at, 0, 2);
+  const int64_t begin = bytes * index / parts / kLine * kLine;
+  const int64_t end = bytes * (index + 1) / parts / kLine * kLine;
+  return {panel + begin, static_cast<size_t>(end - begin)};
 }
 
 /// For 16·row_tiles rows and 16·col_tiles columns, within a TileScope. A result has the same bits

@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "backend/cpu/kernels/attention/attention_masks-inl.h"
+#include "backend/cpu/kernels/elementwise/quantize_rows-inl.h"
 #include "backend/cpu/kernels/linear/gemm-inl.h"
 #include "backend/cpu/simd/convert-inl.h"
 #include "backend/cpu/simd/math-inl.h"
@@ -556,6 +557,10 @@ HWY_INLINE void store_tile(const AttentionRun& run, const AttentionTask& task, i
         (!(sums[l] > 0) && (run.zero_nan_rows || (run.masks_add && all_hidden(run, task, query))));
     if (hidden) zero_row(run, task, row);
     if (!in_place) narrow_elems(out.dtype, row, out.row(l), value_dim);
+    if (run.next.q != nullptr) {
+      const int64_t out_row = task.batch * run.out.dim(1) + query;
+      quantize_given(run.next.at(out_row, task.head * value_dim), out.dtype, out.row(l), value_dim);
+    }
   }
 }
 

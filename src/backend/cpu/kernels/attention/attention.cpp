@@ -14,6 +14,8 @@
 //            make them so). NaN in a query, key, value or bias reaches every row that it reaches by
 //            definition: with causal and fill = -inf, keys after the last visible one are skipped
 //            only if they are finite
+// Joins      a QuantizeRows of all heads of a query by a given scale: each head's part, when it is
+//            stored
 // Error      about (D + Sk)·2^-24 relative to Σ p|v|; exp within 2 ulp
 // Workspace  about 250 KiB per part at D = 64; with rotary tables also rotated copies of q and k,
 //            and f32 copies of 16-bit tables; with causal, or keep and masks_add, also a byte per
@@ -23,6 +25,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "backend/cpu/simd/convert.h"
 #include "backend/supports.h"
@@ -373,17 +376,22 @@ AttentionRun make_run(const LaunchCall& call, const TileCode& code) {
                                        operand_at(call.in, kQueryBuckets), workspace);
   run.key_positions = position_table(operand_at(call.in, kKeyPositions),
                                      operand_at(call.in, kKeyBuckets), workspace);
+  if (call.next != nullptr) run.next = GivenRows::of(*call.next);
   run.scratch = reinterpret_cast<float*>(workspace);
   run.scratch_step =
       static_cast<int64_t>(part_bytes(code, run.q.dim(3), run.v.dim(3)) / sizeof(float));
   return run;
 }
 
-void zero_rows(const TensorArg& out, int64_t batch, int64_t begin, int64_t end) {
+void zero_rows(const LaunchCall& call, int64_t batch, int64_t begin, int64_t end) {
+  const TensorArg& out = call.out[0];
+  std::optional<QuantizeRowsLaunch> next;
+  if (call.next != nullptr) next.emplace(*call.next);
   for (int64_t s = begin; s < end; ++s) {
     std::byte* row = element(out, batch * out.stride(0) + s * out.stride(1));
     const auto bytes = static_cast<size_t>(out.dim(2) * out.dim(3)) * size_bytes(out.dtype);
     std::fill(row, row + bytes, std::byte{0});
+    if (next) next->run(batch * out.dim(1) + s);
   }
 }
 
@@ -410,7 +418,7 @@ void launch(const LaunchCall& call) {
   const bool reads_places = in_sequence || run.query_positions.data || run.key_positions.data;
   if (reads_places && sequences.varlen())
     sequences.check_longest(operand_at(call.in, kPlaces).dim(1));
-  if (sequences.varlen()) zero_rows(run.out, 0, sequences.end_row(), run.out.dim(1));
+  if (sequences.varlen()) zero_rows(call, 0, sequences.end_row(), run.out.dim(1));
   const auto attend = code.attend;
   const int64_t tile = code.tile_queries(), heads = run.q.dim(2);
   ThreadTeam& threads = *call.execution.threads;
@@ -424,8 +432,7 @@ void launch(const LaunchCall& call) {
         const Sequence s = sequences.at(i);
         AttentionRun own = run;
         if (in_sequence) own.bias = bias_of(run.bias, s);
-        if (s.keys == 0 && dealt == 0)
-          zero_rows(run.out, s.batch, s.q_begin, s.q_begin + s.queries);
+        if (s.keys == 0 && dealt == 0) zero_rows(call, s.batch, s.q_begin, s.q_begin + s.queries);
         for (int64_t head = 0; s.keys > 0 && head < heads; ++head) {
           for (int64_t q = 0; q < s.queries; q += step) {
             // Each part gets early and late blocks (with causal: light and heavy ones).
@@ -474,6 +481,10 @@ Numerics bf16_numerics(const Problem& problem) {
   return numerics;
 }
 
+bool joins(const Problem& own, const Problem& next) {
+  return quantizes_heads_of(own, next) && is_given_q8(next);
+}
+
 // Made where the CPU multiplies pairs; without it the step is computed in f32.
 struct PairsState final : KernelState {};
 
@@ -496,6 +507,7 @@ constexpr KernelBody attention_bf16{
     },
     .prepare = &prepare,
     .launch = &launch,
+    .joins = &joins,
     .variants = kVariants,
 };
 
@@ -506,6 +518,7 @@ constexpr KernelBody attention_blocked{
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch,
+    .joins = &joins,
     .variants = kVariants,
 };
 

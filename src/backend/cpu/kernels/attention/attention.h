@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cpu/body.h"
+#include "backend/cpu/kernels/elementwise/quantize_rows.h"
 
 namespace vernier::backend::cpu {
 
@@ -71,6 +72,7 @@ struct AttentionRun {
   bool bf16_products = false;  ///< q, k and v are bf16, and the CPU multiplies pairs of them
   bool on_tiles = false;       ///< the same in tile registers (simd/tiles.h); bf16_products is true
   FiniteRows finite = {};  ///< known if a mask depends on it: causal with fill = -inf, or masks_add
+  GivenRows next = {};     ///< of the step behind, which quantizes out; null q: there is none
   float* scratch = nullptr;  ///< TileScratch per part
   int64_t scratch_step = 0;
 };

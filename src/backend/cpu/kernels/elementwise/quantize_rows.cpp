@@ -24,7 +24,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/elementwise/quantize_rows.cpp"
 #include <hwy/foreach_target.h>
 
-#include "backend/cpu/simd/convert-inl.h"
+#include "backend/cpu/kernels/elementwise/quantize_rows-inl.h"
 
 #ifndef VERNIER_CPU_QUANTIZE_ROWS_H_
 #define VERNIER_CPU_QUANTIZE_ROWS_H_
@@ -41,10 +41,6 @@ struct RowRange {
 /// q = (x·factor - middle)·first·second. Of tiny numbers the product of both factors is infinite.
 struct RowScale {
   float middle, first, second;
-};
-/// q = x·factor·inverse + zero.
-struct GivenScale {
-  float inverse, zero;
 };
 }  // namespace vernier::backend::cpu
 #endif
@@ -85,18 +81,9 @@ RowRange range_of(const Row& row, int64_t cols) {
 // q[c] = by(v), rounded, of every vector of the row.
 template <class Row, class By>
 void quantize_row(const Row& row, int64_t cols, const By& by, int8_t* q) {
-  constexpr float kLargestQ8 = 127;
   const F32 d;
-  const hn::Rebind<int8_t, F32> d8;
-  const auto low = hn::Set(d, -kLargestQ8), high = hn::Set(d, kLargestQ8);
   for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
-    VF32 v = by(row.load(d, c, lanes));
-    v = hn::Min(hn::Max(v, low), high);
-    const auto bytes = hn::DemoteTo(d8, hn::NearestInt(v));
-    if (lanes == static_cast<int64_t>(hn::Lanes(d))) return hn::StoreU(bytes, d8, q + c);
-    HWY_ALIGN int8_t last[hn::MaxLanes(d)];
-    hn::Store(bytes, d8, last);
-    std::memcpy(q + c, last, static_cast<size_t>(lanes));
+    store_bytes<int8_t>(nearest_q8(d, by(row.load(d, c, lanes))), q + c, lanes);
   });
 }
 
@@ -124,10 +111,7 @@ void quantize_row_to_f8(const Row& row, int64_t cols, const By& by, uint8_t* q) 
   const hn::Rebind<uint8_t, F32> d8;
   for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
     const auto bytes = hn::DemoteTo(d8, bits_of_f8(d, by(row.load(d, c, lanes))));
-    if (lanes == static_cast<int64_t>(hn::Lanes(d))) return hn::StoreU(bytes, d8, q + c);
-    HWY_ALIGN uint8_t last[hn::MaxLanes(d)];
-    hn::Store(bytes, d8, last);
-    std::memcpy(q + c, last, static_cast<size_t>(lanes));
+    store_bytes<uint8_t>(bytes, q + c, lanes);
   });
 }
 template <class Row, class By>
@@ -142,9 +126,43 @@ void quantize_either(const RowOfX& row, int64_t cols, const By& by, uint8_t* q) 
   quantize_row_to(row.to_f8, ScaledRow<true>{row.type, row.x, row.factors}, cols, by, q);
 }
 
+// As range_of, of f16 and bf16 numbers without factors, compared as integers: 32 at a time.
+RowRange range_of_halves(const RowOfX& row, int64_t cols) {
+  const hn::CappedTag<int16_t, 32> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto width = static_cast<int64_t>(hn::Lanes(d));
+  const auto* x = reinterpret_cast<const int16_t*>(row.x);
+  // The order of signed integers is that of numbers where all other bits of negative ones are
+  // flipped, which is its own inverse.
+  const auto flip = hn::Set(d, int16_t{0x7fff});
+  V low = hn::Zero(d), high = low;
+  const auto take = [&](V bits) HWY_ATTR {
+    const V ordered = hn::Xor(bits, hn::And(hn::ShiftRight<15>(bits), flip));
+    low = hn::Min(low, ordered);
+    high = hn::Max(high, ordered);
+  };
+  int64_t c = 0;
+  for (; c + width <= cols; c += width) take(hn::LoadU(d, x + c));
+  if (c < cols) {
+    HWY_ALIGN int16_t last[hn::MaxLanes(d)] = {};
+    std::memcpy(last, x + c, static_cast<size_t>(cols - c) * sizeof(int16_t));
+    take(hn::Load(d, last));
+  }
+  const auto number = [&](V ordered_in_all_lanes) HWY_ATTR {
+    int16_t bits = hn::GetLane(ordered_in_all_lanes);
+    if (bits < 0) bits = static_cast<int16_t>(bits ^ 0x7fff);
+    return static_cast<float>(load_float(row.type, &bits));
+  };
+  const RowRange range{number(hn::MinOfLanes(d, low)), number(hn::MaxOfLanes(d, high))};
+  // Infinity and NaN are beyond all numbers on both sides.
+  if (!std::isfinite(range.low) || !std::isfinite(range.high)) return {NAN, NAN};
+  return range;
+}
+
 RowRange RangeOf(const RowOfX& row, int64_t cols) {
-  if (row.factors == nullptr) return range_of(ScaledRow<false>{row.type, row.x, nullptr}, cols);
-  return range_of(ScaledRow<true>{row.type, row.x, row.factors}, cols);
+  if (row.factors != nullptr) return range_of(ScaledRow<true>{row.type, row.x, row.factors}, cols);
+  if (row.type != DType::kF32) return range_of_halves(row, cols);
+  return range_of(ScaledRow<false>{row.type, row.x, nullptr}, cols);
 }
 
 void QuantizeRow(const RowOfX& row, int64_t cols, const RowScale& by, uint8_t* q) {
@@ -159,7 +177,6 @@ void QuantizeRow(const RowOfX& row, int64_t cols, const RowScale& by, uint8_t* q
       },
       q);
 }
-// NaN becomes 0 in q8: no scale can carry it.
 void QuantizeGiven(const RowOfX& row, int64_t cols, const GivenScale& by, uint8_t* q) {
   const F32 d;
   const auto inverse = hn::Set(d, by.inverse), zero = hn::Set(d, by.zero);
@@ -167,7 +184,7 @@ void QuantizeGiven(const RowOfX& row, int64_t cols, const GivenScale& by, uint8_
       row, cols,
       [&](VF32 x) HWY_ATTR {
         const VF32 v = hn::MulAdd(x, inverse, zero);
-        return row.to_f8 ? v : hn::IfThenElse(hn::Eq(v, v), v, hn::Zero(d));
+        return row.to_f8 ? v : zero_for_nan(d, v);
       },
       q);
 }
@@ -210,6 +227,13 @@ Scaling f8_scaling_of(const RowRange& range) {
   return {{0, 0x1p100F, static_cast<float>(factor * 0x1p-100)}, scale, 0};
 }
 
+GivenScale given_scale(const LaunchCall& call) {
+  const bool has_zero = call.out[0].dtype != DType::kF8E4M3;
+  return {1 / *call.in[2].as<const float>(), has_zero ? *call.in[3].as<const float>() : 0};
+}
+
+}  // namespace
+
 void launch_quantize_rows(const LaunchCall& call) {
   constexpr int64_t kChunk = 8192;  // elements: a microsecond or two
   if (call.in[0].elems() == 0) return;
@@ -220,7 +244,16 @@ void launch_quantize_rows(const LaunchCall& call) {
                                        });
 }
 
-}  // namespace
+GivenRows GivenRows::of(const LaunchCall& call) {
+  return {.q = call.out[0].as<int8_t>(),
+          .factors = given(call.in, 1) ? call.in[1].as<const float>() : nullptr,
+          .by = given_scale(call),
+          .cols = call.in[0].dim(-1)};
+}
+
+bool is_given_q8(const Problem& next) {
+  return next.has_input(2) && next.outputs[0].dtype == DType::kQ8;
+}
 
 QuantizeRowsLaunch::QuantizeRowsLaunch(const LaunchCall& call)
     : x_(call.in[0]),
@@ -233,15 +266,14 @@ QuantizeRowsLaunch::QuantizeRowsLaunch(const LaunchCall& call)
       zeros_(given(call.out, 2) ? call.out[2].as<float>() : nullptr) {
   if (!given(call.in, 2)) return;
   is_given_ = true;
-  inverse_ = 1 / *call.in[2].as<const float>();
-  if (!is_f8_) zero_ = *call.in[3].as<const float>();
+  by_ = given_scale(call);
 }
 
 void QuantizeRowsLaunch::run(int64_t r) const {
   const auto width = static_cast<int64_t>(size_bytes(x_.dtype));
   const RowOfX row{x_.dtype, x_.data + rows_.offset(r) * width, factors_, is_f8_};
   uint8_t* q = q_ + r * cols_;
-  if (is_given_) return HWY_DYNAMIC_DISPATCH(QuantizeGiven)(row, cols_, {inverse_, zero_}, q);
+  if (is_given_) return HWY_DYNAMIC_DISPATCH(QuantizeGiven)(row, cols_, by_, q);
   const RowRange range = HWY_DYNAMIC_DISPATCH(RangeOf)(row, cols_);
   const Scaling made = is_f8_ ? f8_scaling_of(range) : scaling_of(range);
   HWY_DYNAMIC_DISPATCH(QuantizeRow)(row, cols_, made.by, q);

@@ -5,6 +5,28 @@
 
 namespace vernier::backend::cpu {
 
+/// q = x·factor·inverse + zero, rounded: of a QuantizeRows to q8 whose scale is given.
+struct GivenScale {
+  float inverse, zero;
+};
+struct GivenRows {
+  int8_t* q = nullptr;             ///< rows of `cols`
+  const float* factors = nullptr;  ///< by column; null: 1
+  GivenScale by{};
+  int64_t cols = 0;
+
+  /// Of a step to q8.
+  static GivenRows of(const LaunchCall& call);
+  /// From row `row` and column `col` on.
+  GivenRows at(int64_t row, int64_t col) const {
+    return {q + row * cols + col, factors == nullptr ? nullptr : factors + col, by, cols};
+  }
+};
+/// Does `next` quantize to q8 by a given scale?
+bool is_given_q8(const Problem& next);
+
+void launch_quantize_rows(const LaunchCall& call);
+
 class QuantizeRowsLaunch {
  public:
   /// `call` must outlive it.
@@ -23,7 +45,7 @@ class QuantizeRowsLaunch {
   uint8_t* q_;
   float *scales_, *zeros_;
   bool is_given_ = false;
-  float inverse_ = 0, zero_ = 0;
+  GivenScale by_{};
 };
 
 }  // namespace vernier::backend::cpu

@@ -111,12 +111,12 @@ void Gemm(const GemmCall& call) {
   }
 }
 
-template <class Act>
+template <DType kType, class Act>
 void EpilogueRows(const EpilogueCall& call, const Act& act) {
   const F32 d;
   for (int64_t r = 0; r < call.rows; ++r) {
     const float* src = call.src + r * call.src_step;
-    const FloatsOut dst = call.dst.at(r * call.dst_step);
+    std::byte* dst = call.dst.at(r * call.dst_step).data;
     const FloatsIn bias = call.bias, residual = call.residual.at(r * call.residual_step);
     for_each_vector(d, call.cols, [&](int64_t c, int64_t lanes) {
       VF32 v = load_lanes(d, src + c, lanes);
@@ -124,27 +124,35 @@ void EpilogueRows(const EpilogueCall& call, const Act& act) {
       v = act(d, v);
       if (residual.present())
         v = hn::Add(v, load_floats(d, residual.dtype, residual.data, c, lanes));
-      store_floats(d, dst.dtype, v, dst.data, c, lanes);
+      store_floats(d, kType, v, dst, c, lanes);
     });
   }
 }
 
-void Epilogue(const EpilogueCall& call) {
+template <DType kType>
+void EpilogueInto(const EpilogueCall& call) {
   switch (call.activation) {
     case Activation::kNone:
-      return EpilogueRows(call, [](F32, VF32 v) { return v; });
+      return EpilogueRows<kType>(call, [](F32, VF32 v) { return v; });
     case Activation::kGeluErf:
       // Results in 16 bits have no use for the small relative error of f32's in the tails.
-      if (call.dst.dtype != DType::kF32)
-        return EpilogueRows(call, [](F32 d, VF32 v) { return gelu_erf_table_f32(d, v); });
-      return EpilogueRows(call, [](F32 d, VF32 v) { return gelu_erf_f32(d, v); });
+      if constexpr (kType == DType::kF32)
+        return EpilogueRows<kType>(call, [](F32 d, VF32 v) { return gelu_erf_f32(d, v); });
+      else
+        return EpilogueRows<kType>(call, [](F32 d, VF32 v) { return gelu_erf_table_f32(d, v); });
     case Activation::kGeluTanh:
-      return EpilogueRows(call, [](F32 d, VF32 v) { return gelu_tanh_f32(d, v); });
+      return EpilogueRows<kType>(call, [](F32 d, VF32 v) { return gelu_tanh_f32(d, v); });
     case Activation::kRelu:
-      return EpilogueRows(call, [](F32 d, VF32 v) { return relu_f32(d, v); });
+      return EpilogueRows<kType>(call, [](F32 d, VF32 v) { return relu_f32(d, v); });
     case Activation::kTanh:
-      return EpilogueRows(call, [](F32 d, VF32 v) { return tanh_f32(d, v); });
+      return EpilogueRows<kType>(call, [](F32 d, VF32 v) { return tanh_f32(d, v); });
   }
+}
+
+void Epilogue(const EpilogueCall& call) {
+  if (call.dst.dtype == DType::kF32) return EpilogueInto<DType::kF32>(call);
+  if (call.dst.dtype == DType::kF16) return EpilogueInto<DType::kF16>(call);
+  return EpilogueInto<DType::kBF16>(call);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -89,9 +89,10 @@ class TileLinear final : public LinearState {
       const int64_t col = panel * kPanelCols;
       for (int64_t row = rows.begin; row < rows.end; row += kRowsAtOnce) {
         const int64_t count = std::min(kRowsAtOnce, rows.end - row);
+        std::span<const std::byte> next;
         if (panel + 1 < panels.end)
-          prefetch_panel(panel_at(panel + 1), row_bytes() * kPanelCols,
-                         (row - rows.begin) / kRowsAtOnce, parts);
+          next = part_of_panel(panel_at(panel + 1), row_bytes() * kPanelCols,
+                               (row - rows.begin) / kRowsAtOnce, parts);
         multiply_tiles(TileOperands::kBF16,
                        {.a = x + (row - rows.begin) * step,
                         .a_step = step,
@@ -100,7 +101,8 @@ class TileLinear final : public LinearState {
                         .c = sums,
                         .c_step = kPanelCols * static_cast<int64_t>(sizeof(float)),
                         .steps = row_bytes() / kTileStepBytes,
-                        .add = false},
+                        .add = false,
+                        .fetch = next},
                        (count + kRowsOfTile - 1) / kRowsOfTile, kPanelCols / 16);
         EpilogueCall epilogue = run.epilogue(row, col);
         epilogue.src = reinterpret_cast<const float*>(sums);

@@ -3,6 +3,7 @@
 //
 // x        [..., K], q8, i8 or u8; any outer strides. w: constant [K, N] or [N, K], q8, i8 or u8.
 // others   scales f32; bias, residual and y each f32, f16 or bf16
+// Joins    a QuantizeRows of y, of 16 bits, by a given scale: bytes are stored in place of y
 // Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and
 // half
 //          an ulp of y
@@ -22,7 +23,9 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <span>
 
+#include "backend/cpu/kernels/elementwise/quantize_rows.h"
 #include "backend/cpu/kernels/linear/linear.h"
 #include "backend/cpu/simd/tiles.h"
 #include "backend/supports.h"
@@ -31,6 +34,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/linear/quantized_linear.cpp"
 #include <hwy/foreach_target.h>
 
+#include "backend/cpu/kernels/elementwise/quantize_rows-inl.h"
 #include "backend/cpu/simd/convert-inl.h"
 #include "backend/cpu/simd/math-inl.h"
 
@@ -67,6 +71,9 @@ struct QuantizedTiles {
   const float* w_scales;   ///< by column
   const int32_t* w_zeros;  ///< by column, null where row_sums is
   EpilogueCall out;        ///< but for src; row 0 is row 0 of u, column 0 that of first_panel
+  /// Of the step behind, which quantizes the result as it would be stored, from row 0 and column 0
+  /// of `out` on. The result is not stored then. Null q: there is no such step.
+  GivenRows next;
 };
 
 }  // namespace vernier::backend::cpu
@@ -188,7 +195,7 @@ void sum_rows(int64_t rows, const QuantizedTiles& t, const uint8_t* u, const int
 // Rows in tile registers; the groups of k behind the last whole step in vectors. Sums are exact:
 // both are the same.
 void sum_rows_on_tiles(int64_t rows, const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
-                       int32_t* sums) {
+                       std::span<const std::byte> fetch, int32_t* sums) {
   constexpr int64_t kSumStep = kPanelCols * static_cast<int64_t>(sizeof(int32_t));
   const int64_t steps = t.groups * kGroup / kTileStepBytes;
   if (steps > 0) {
@@ -200,7 +207,8 @@ void sum_rows_on_tiles(int64_t rows, const QuantizedTiles& t, const uint8_t* u, 
                     .c = reinterpret_cast<std::byte*>(sums),
                     .c_step = kSumStep,
                     .steps = steps,
-                    .add = false},
+                    .add = false,
+                    .fetch = fetch},
                    (rows + kRowsOfTile - 1) / kRowsOfTile, kPanelCols / 16);
   }
   const int64_t first = steps * kTileStepBytes / kGroup;
@@ -211,98 +219,171 @@ void sum_rows_on_tiles(int64_t rows, const QuantizedTiles& t, const uint8_t* u, 
   }
 }
 
-// Rows [row, row + rows) of the result, in the columns of panel `panel`.
-template <class Act>
-HWY_INLINE void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, int64_t panel,
-                            const int32_t* sums, const Act& act) {
+template <Activation kActivation>
+HWY_INLINE VF32 activated(F32 d, VF32 v) {
+  if constexpr (kActivation == Activation::kGeluErf) return gelu_erf_table_f32(d, v);
+  if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh_f32(d, v);
+  if constexpr (kActivation == Activation::kRelu) return relu_f32(d, v);
+  if constexpr (kActivation == Activation::kTanh) return tanh_f32(d, v);
+  return v;
+}
+
+// What all rows share, by column of a panel. Behind the last column: no bias, factors 1.
+struct PanelColumns {
+  HWY_ALIGN int32_t offsets[kPanelCols];  // o·Σ w
+  HWY_ALIGN float sums[kPanelCols];       // Σ w
+  HWY_ALIGN float bias[kPanelCols];
+  HWY_ALIGN float factors[kPanelCols];  // of `next`
+};
+void read_columns(const QuantizedTiles& t, int64_t panel, PanelColumns& to) {
   const F32 d;
   const I32 di;
   const int64_t col0 = panel * kPanelCols, cols = std::min(kPanelCols, t.cols - col0);
+  const FloatsIn bias = t.out.bias.at((panel - t.first_panel) * kPanelCols);
+  const float* factors = t.next.factors;
+  if (factors != nullptr) factors += (panel - t.first_panel) * kPanelCols;
+  for (int64_t c = 0; c < kPanelCols; c += static_cast<int64_t>(hn::Lanes(d))) {
+    const VI32 sums = hn::LoadU(di, t.col_sums + col0 + c);
+    hn::Store(hn::Mul(hn::Set(di, t.offset), sums), di, to.offsets + c);
+    hn::Store(hn::ConvertTo(d, sums), d, to.sums + c);
+    hn::Store(hn::Zero(d), d, to.bias + c);
+    hn::Store(hn::Set(d, 1.0F), d, to.factors + c);
+  }
+  for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
+    if (bias.present()) hn::Store(load_floats(d, bias.dtype, bias.data, c, lanes), d, to.bias + c);
+    if (factors != nullptr) hn::Store(load_lanes(d, factors + c, lanes), d, to.factors + c);
+  });
+}
+
+// Rows [row, row + rows) of the result, in the columns of panel `panel`: rounded to kType, and then
+// to bytes where kBytes.
+template <DType kType, bool kBytes, Activation kActivation>
+void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, int64_t panel,
+                 const PanelColumns& columns, const int32_t* sums) {
+  const F32 d;
+  const I32 di;
+  constexpr size_t kWidth = kBytes ? 1 : kType == DType::kF32 ? 4 : 2;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const EpilogueCall& out = t.out;
+  const int64_t col0 = panel * kPanelCols, cols = std::min(kPanelCols, t.cols - col0);
   const int64_t out_col = (panel - t.first_panel) * kPanelCols;
-  const auto offset = hn::Set(di, t.offset);
+  const bool whole = cols == kPanelCols;
+  // A panel with fewer columns: what is read and written beside them is here.
+  HWY_ALIGN std::byte own_residual[kPanelCols * sizeof(float)] = {};
+  HWY_ALIGN std::byte own_result[kPanelCols * sizeof(float)];
+  const auto inverse = hn::Set(d, t.next.by.inverse), zero = hn::Set(d, t.next.by.zero);
   for (int64_t r = 0; r < rows; ++r) {
-    const EpilogueCall& out = t.out;
-    const FloatsOut dst = out.dst.at((row + r) * out.dst_step + out_col);
-    const FloatsIn bias = out.bias.at(out_col),
-                   residual = out.residual.at((row + r) * out.residual_step + out_col);
+    const int64_t at = (row + r) * out.dst_step + out_col;
+    std::byte* to = out.dst.at(at).data;
+    if constexpr (kBytes) to = reinterpret_cast<std::byte*>(t.next.at(row + r, out_col).q);
+    std::byte* const dst = whole ? to : own_result;
+    FloatsIn residual = out.residual.at((row + r) * out.residual_step + out_col);
+    if (!whole && residual.present()) {
+      std::memcpy(own_residual, residual.data, static_cast<size_t>(cols) * residual.elem_bytes());
+      residual.data = own_residual;
+    }
     const auto x_scale = hn::Set(d, t.x_scales[t.scale_per_row ? row + r : 0]);
-    const float zero = t.x_zeros == nullptr ? 0 : t.x_zeros[t.zero_per_row ? row + r : 0];
-    const auto x_zero = hn::Set(d, zero);
-    for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
-      // Panels, sums by column and their scales are padded to whole panels.
-      const VI32 col_sums = hn::LoadU(di, t.col_sums + col0 + c);
+    const auto x_zero =
+        hn::Set(d, t.x_zeros == nullptr ? 0 : t.x_zeros[t.zero_per_row ? row + r : 0]);
+    const auto row_sum = hn::Set(di, t.row_sums == nullptr ? 0 : t.row_sums[row + r]);
+    // Sums by column and their scales are padded to whole panels.
+    for (int64_t c = 0; c < kPanelCols; c += lanes) {
       VI32 sum = hn::LoadU(di, sums + r * kPanelCols + c);
-      sum = hn::Sub(sum, hn::Mul(offset, col_sums));
+      sum = hn::Sub(sum, hn::Load(di, columns.offsets + c));
       if (t.row_sums != nullptr)
-        sum = hn::Sub(
-            sum, hn::Mul(hn::Set(di, t.row_sums[row + r]), hn::LoadU(di, t.w_zeros + col0 + c)));
-      const VF32 scale = hn::Mul(x_scale, hn::LoadU(d, t.w_scales + col0 + c));
-      VF32 v = hn::ConvertTo(d, sum);
-      if (t.x_zeros != nullptr) v = hn::NegMulAdd(x_zero, hn::ConvertTo(d, col_sums), v);
-      v = hn::Mul(v, scale);
-      if (bias.present()) v = hn::Add(v, load_floats(d, bias.dtype, bias.data, c, lanes));
-      v = act(d, v);
+        sum = hn::Sub(sum, hn::Mul(row_sum, hn::LoadU(di, t.w_zeros + col0 + c)));
+      VF32 v = hn::NegMulAdd(x_zero, hn::Load(d, columns.sums + c), hn::ConvertTo(d, sum));
+      v = hn::Mul(v, hn::Mul(x_scale, hn::LoadU(d, t.w_scales + col0 + c)));
+      if (out.bias.present()) v = hn::Add(v, hn::Load(d, columns.bias + c));
+      v = activated<kActivation>(d, v);
       if (residual.present())
         v = hn::Add(v, load_floats(d, residual.dtype, residual.data, c, lanes));
-      store_floats(d, dst.dtype, v, dst.data, c, lanes);
-    });
+      if constexpr (kBytes) {
+        v = hn::Mul(as_stored<kType>(d, v), hn::Load(d, columns.factors + c));
+        v = zero_for_nan(d, hn::MulAdd(v, inverse, zero));
+        store_bytes<int8_t>(nearest_q8(d, v), reinterpret_cast<int8_t*>(dst) + c, lanes);
+      } else {
+        store_floats(d, kType, v, dst, c, lanes);
+      }
+    }
+    if (!whole) std::memcpy(to, own_result, static_cast<size_t>(cols) * kWidth);
   }
+}
+
+using FinishTile = void (*)(const QuantizedTiles&, int64_t row, int64_t rows, int64_t panel,
+                            const PanelColumns&, const int32_t* sums);
+
+template <DType kType, bool kBytes>
+FinishTile finish_of(Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kGeluErf:
+      return &finish_tile<kType, kBytes, Activation::kGeluErf>;
+    case Activation::kGeluTanh:
+      return &finish_tile<kType, kBytes, Activation::kGeluTanh>;
+    case Activation::kRelu:
+      return &finish_tile<kType, kBytes, Activation::kRelu>;
+    case Activation::kTanh:
+      return &finish_tile<kType, kBytes, Activation::kTanh>;
+  }
+  return &finish_tile<kType, kBytes, Activation::kNone>;
+}
+FinishTile finish_of(const QuantizedTiles& t) {
+  const Activation activation = t.out.activation;
+  const bool bytes = t.next.q != nullptr;
+  if (t.out.dst.dtype == DType::kBF16)
+    return bytes ? finish_of<DType::kBF16, true>(activation)
+                 : finish_of<DType::kBF16, false>(activation);
+  if (t.out.dst.dtype == DType::kF16)
+    return bytes ? finish_of<DType::kF16, true>(activation)
+                 : finish_of<DType::kF16, false>(activation);
+  return finish_of<DType::kF32, false>(activation);
 }
 
 template <ByteProducts kProducts>
 HWY_INLINE void sum_products(int64_t rows, const QuantizedTiles& t, const uint8_t* u,
-                             const int8_t* w, int32_t* sums) {
+                             const int8_t* w, std::span<const std::byte> fetch, int32_t* sums) {
   if constexpr (kProducts == ByteProducts::kTiles) {
-    if (rows > kTooFewForTiles) return sum_rows_on_tiles(rows, t, u, w, sums);
+    if (rows > kTooFewForTiles) return sum_rows_on_tiles(rows, t, u, w, fetch, sums);
   }
   sum_rows<kTileRows, kProducts != ByteProducts::kPlain>(rows, t, u, w, 0, sums);
 }
 
-template <ByteProducts kProducts, class Act>
-void MultiplyPanels(const QuantizedTiles& t, const Act& act) {
+template <ByteProducts kProducts>
+void MultiplyPanels(const QuantizedTiles& t, FinishTile finish) {
   constexpr bool kTiled = kProducts == ByteProducts::kTiles;
   constexpr int64_t kMostRows = kTiled ? kRowsOnTiles : kTileRows;
   HWY_ALIGN int32_t sums[kMostRows * kPanelCols];
   const int64_t panel_bytes = t.groups * kGroup * kPanelCols;
   const int64_t tiles = (t.rows + kMostRows - 1) / kMostRows;
+  PanelColumns columns;
   for (int64_t panel = t.first_panel; panel < t.end_panel; ++panel) {
+    read_columns(t, panel, columns);
     for (int64_t i = 0; i < tiles; ++i) {
       // Vectors take tiles of nearly equal height, tile registers whole ones.
       const int64_t row = kTiled ? i * kMostRows : t.rows * i / tiles;
       const int64_t end = kTiled ? std::min(t.rows, row + kMostRows) : t.rows * (i + 1) / tiles;
       const int8_t* w = t.panels + panel * panel_bytes;
+      std::span<const std::byte> next;
       if (kTiled && panel + 1 < t.end_panel)
-        prefetch_panel(reinterpret_cast<const std::byte*>(w) + panel_bytes, panel_bytes, i, tiles);
-      sum_products<kProducts>(end - row, t, t.u + row * t.step, w, sums);
-      finish_tile(t, row, end - row, panel, sums, act);
+        next = part_of_panel(reinterpret_cast<const std::byte*>(w) + panel_bytes, panel_bytes, i,
+                             tiles);
+      sum_products<kProducts>(end - row, t, t.u + row * t.step, w, next, sums);
+      finish(t, row, end - row, panel, columns, sums);
     }
   }
 }
 
-template <class Act>
-void MultiplyTiles(const QuantizedTiles& t, const Act& act) {
+void QuantizedProduct(const QuantizedTiles& t) {
+  const FinishTile finish = finish_of(t);
   switch (t.products) {
     case ByteProducts::kTiles:
-      return MultiplyPanels<ByteProducts::kTiles>(t, act);
+      return MultiplyPanels<ByteProducts::kTiles>(t, finish);
     case ByteProducts::kVnni:
-      return MultiplyPanels<ByteProducts::kVnni>(t, act);
+      return MultiplyPanels<ByteProducts::kVnni>(t, finish);
     case ByteProducts::kPlain:
-      return MultiplyPanels<ByteProducts::kPlain>(t, act);
-  }
-}
-
-void QuantizedProduct(const QuantizedTiles& t) {
-  switch (t.out.activation) {
-    case Activation::kNone:
-      return MultiplyTiles(t, [](F32, VF32 v) HWY_ATTR { return v; });
-    case Activation::kGeluErf:
-      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return gelu_erf_table_f32(d, v); });
-    case Activation::kGeluTanh:
-      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return gelu_tanh_f32(d, v); });
-    case Activation::kRelu:
-      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return relu_f32(d, v); });
-    case Activation::kTanh:
-      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return tanh_f32(d, v); });
+      return MultiplyPanels<ByteProducts::kPlain>(t, finish);
   }
 }
 
@@ -515,6 +596,8 @@ void QuantizedState::launch(const LaunchCall& call) const {
   const FloatsIn residual = given(call.in, 7) ? FloatsIn(call.in[7]) : FloatsIn();
   const Activation activation = decode<QuantizedLinearAttrs>(call.attrs).activation;
   const bool scale_per_row = x_scale.elems() != 1;
+  GivenRows next;
+  if (call.next != nullptr && call.result_unused) next = GivenRows::of(*call.next);
 
   const int64_t unit = products_ == ByteProducts::kTiles ? kRowsOfTile : kMostTileRows;
   const Grid grid = choose_grid({.threads = threads_worth(threads.size(), m, n, k / 4),
@@ -541,7 +624,7 @@ void QuantizedState::launch(const LaunchCall& call) const {
       if (zeros)
         row_sums[r] = HWY_DYNAMIC_DISPATCH(SumBytes)(to, k) - static_cast<int32_t>(k) * offset;
     }
-    const int64_t at = row * n + panels.begin * kPanelCols;
+    const int64_t first_col = panels.begin * kPanelCols, at = row * n + first_col;
     HWY_DYNAMIC_DISPATCH(QuantizedProduct)
     ({.u = direct ? reinterpret_cast<const uint8_t*>(first) : u,
       .step = direct ? k : step(),
@@ -564,11 +647,13 @@ void QuantizedState::launch(const LaunchCall& call) const {
       .w_zeros = zeros_.data(),
       .out = {.dst = out.at(at),
               .dst_step = n,
-              .bias = bias.at(panels.begin * kPanelCols),
+              .bias = bias.at(first_col),
               .residual = residual.at(at),
               .residual_step = n,
-              .activation = activation}});
+              .activation = activation},
+      .next = next.q == nullptr ? GivenRows{} : next.at(row, first_col)});
   });
+  if (call.next != nullptr && next.q == nullptr) launch_quantize_rows(*call.next);
 }
 
 Support supports_quantized(const Problem& problem) {
@@ -585,6 +670,11 @@ Support supports_quantized(const Problem& problem) {
   if (const Support residual = supports_residual(problem, kQuantizedResidual); !residual)
     return residual;
   return quantized_operands(problem);
+}
+
+bool joins(const Problem& own, const Problem& next) {
+  return quantizes_result_of(own, next) && is_given_q8(next) &&
+         is_16_bit_float(own.outputs[0].dtype);
 }
 
 }  // namespace
@@ -612,6 +702,7 @@ constexpr KernelBody quantized_linear_panels{
         [](const LaunchCall& call) {
           static_cast<const QuantizedState*>(call.state)->launch(call);
         },
+    .joins = &joins,
     .variants = kVariants,
 };
 

@@ -330,12 +330,8 @@ void launch_sm90(const LaunchCall& call) {
   }
   if (call.next != nullptr && quantized.q == nullptr) launch_quantize_rows(*call.next);
 }
-// A QuantizeRows with a given scale of all heads of a query, in f16.
 bool joins(const Problem& own, const Problem& next) {
-  const SymShape &out = own.outputs[0].shape, &x = next.inputs[0].shape;
-  return next.op == OpKind::kQuantizeRows && next.has_input(2) &&
-         own.outputs[0].dtype == DType::kF16 && next.inputs[0].dtype == DType::kF16 &&
-         x.size() == 3 && x[2] == out[2] * out[3];
+  return own.outputs[0].dtype == DType::kF16 && quantizes_heads_of(own, next);
 }
 
 }  // namespace
