@@ -9,12 +9,11 @@
 // others   bias, residual and y each f32, f16 or bf16
 // Error    w − zero is exact; sums are f32: K·2^-24·Σ|x||w| at most (in practice √K); then as
 //          cpu.linear.highway. With bf16 products subnormal x count as zero
-// Cost     2·M·N·K operations, in bf16 products where x is bf16 and the CPU has them (AVX-512
-// BF16),
-//          else in f32; the weight is read once for 96 rows and unpacked for them, about 1/M of the
-//          work
+// Cost     2·M·N·K operations, in bf16 products where x is bf16 and the CPU has them (on AMX tiles
+//          where K and the blocks are multiples of 32, else AVX-512 BF16), else in f32; the weight
+//          is read once for 96 rows and unpacked for them, about 1/M of the work
 // Memory   per part 96 rows of x, 64 columns of sums for them, and 128 unpacked rows of w (a block,
-//          if that is more)
+//          if that is more); with AMX 192 and 512
 //
 // Every element has one accumulator for each block, k from 0 upward; blocks are added in order,
 // each times its scale. K is never split, so the bits of a row depend on neither tile, batch nor
@@ -24,8 +23,10 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <optional>
 
 #include "backend/cpu/kernels/linear/linear.h"
+#include "backend/cpu/simd/tiles.h"
 #include "backend/supports.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -41,6 +42,8 @@ namespace vernier::backend::cpu {
 
 constexpr int64_t kUnit = 8;  ///< rows of w that are packed together
 constexpr int64_t kLargestBlock = 512;
+/// Rows of w, in bf16, that a step of a product on tile registers takes.
+constexpr int64_t kTileStepRows = kTileStepBytes / 2;
 
 /// How a machine multiplies.
 enum class Products : uint8_t {
@@ -52,6 +55,7 @@ enum class Products : uint8_t {
 /// Rows of x against one panel of a weight: 64 columns of sums.
 struct WeightTiles {
   Products products;
+  bool on_tiles;       ///< pairs in tile registers: x, partial and sums have whole tiles of rows
   const std::byte* x;  ///< row r at r·step elements, f32 or bf16; K padded with zeros
   int64_t step, rows;
   const std::byte* panel;
@@ -360,6 +364,39 @@ void multiply_pairs(const WeightTiles& t, const Run& run) {
 
 #endif
 
+// What becomes of partial sums that are stored.
+void finish_sums(const WeightTiles& t, const Run& run) {
+  if (run.finish == Finish::kKeep) return;
+  const F32 d;
+  const auto width = static_cast<int64_t>(hn::Lanes(d));
+  const float* scales = t.scales + run.first / t.block * t.scale_step;
+  for (int64_t r = 0; r < t.rows; ++r) {
+    for (int64_t c = 0; c < kPanelCols; c += width) {
+      const int64_t at = r * kPanelCols + c;
+      const VF32 partial = hn::LoadU(d, t.partial + at), scale = hn::LoadU(d, scales + c);
+      const VF32 sum = run.finish == Finish::kScale
+                           ? hn::Mul(partial, scale)
+                           : hn::MulAdd(partial, scale, hn::LoadU(d, t.sums + at));
+      hn::StoreU(sum, d, t.sums + at);
+    }
+  }
+}
+
+void multiply_on_tiles(const WeightTiles& t, const Run& run) {
+  constexpr auto kWidth = static_cast<int64_t>(sizeof(uint16_t));
+  multiply_tiles(TileOperands::kBF16,
+                 {.a = t.x + run.first * kWidth,
+                  .a_step = t.step * kWidth,
+                  .b = t.unpacked + run.row * kPanelCols * kWidth,
+                  .b_step = kTilePanelRowBytes,
+                  .c = reinterpret_cast<std::byte*>(t.partial),
+                  .c_step = kPanelCols * static_cast<int64_t>(sizeof(float)),
+                  .steps = run.count / kTileStepRows,
+                  .add = run.start == Start::kAdd},
+                 (t.rows + kRowsOfTile - 1) / kRowsOfTile, kPanelCols / 16);
+  finish_sums(t, run);
+}
+
 void multiply_floats(const WeightTiles& t, const Run& run) {
   const F32 d;
   const auto width = static_cast<int64_t>(hn::Lanes(d));
@@ -378,18 +415,7 @@ void multiply_floats(const WeightTiles& t, const Run& run) {
     else
       multiply_panel<2, Start::kAdd>(product, t.rows, width);
   }
-  if (run.finish == Finish::kKeep) return;
-  const float* scales = t.scales + run.first / t.block * t.scale_step;
-  for (int64_t r = 0; r < t.rows; ++r) {
-    for (int64_t c = 0; c < kPanelCols; c += width) {
-      const int64_t at = r * kPanelCols + c;
-      const VF32 partial = hn::LoadU(d, t.partial + at), scale = hn::LoadU(d, scales + c);
-      const VF32 sum = run.finish == Finish::kScale
-                           ? hn::Mul(partial, scale)
-                           : hn::MulAdd(partial, scale, hn::LoadU(d, t.sums + at));
-      hn::StoreU(sum, d, t.sums + at);
-    }
-  }
+  finish_sums(t, run);
 }
 
 void unpack(const WeightTiles& t, int64_t first, int64_t count) {
@@ -400,6 +426,7 @@ void unpack(const WeightTiles& t, int64_t first, int64_t count) {
 }
 
 void multiply(const WeightTiles& t, const Run& run) {
+  if (t.on_tiles) return multiply_on_tiles(t, run);
 #ifdef VERNIER_CPU_HAS_PAIRS
   if (t.products != Products::kFloat) return multiply_pairs(t, run);
 #endif
@@ -442,7 +469,10 @@ namespace {
 HWY_EXPORT(MultiplyWeightPanel);
 HWY_EXPORT(WidenRow);
 
+// Rows of a unit and of a block, and rows of w that are unpacked at a time: for pairs and f32, and
+// on tile registers, whose sums pass through memory between two chunks.
 constexpr int64_t kRowUnit = 6, kBlockOfRows = 96, kChunk = 128;
+constexpr int64_t kBlockOnTiles = 192, kChunkOnTiles = 512;
 
 int64_t rounded_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
 
@@ -585,12 +615,16 @@ class WeightOnlyState final : public KernelState {
       products_ = Products::kPairs;
     read_columns(operand_at(call.constant_inputs, kWeightOnlyScale),
                  operand_at(call.constant_inputs, kWeightOnlyZero));
+    // The same for every number of rows: bits of both ways differ.
+    has_tiles_ = products_ != Products::kFloat && has_tiles() && block() % kTileStepRows == 0 &&
+                 packed_.depth() % kTileStepRows == 0;
   }
 
   std::unique_ptr<ShapeState> prepare(const PrepareCall& call) const {
-    const int64_t rows = std::min(kBlockOfRows, elems_between(call.in[0], 0, call.in[0].rank - 1));
+    const DType x = call.in[0].dtype;
+    const int64_t rows = std::min(block_rows(x), elems_between(call.in[0], 0, call.in[0].rank - 1));
     return workspace_only(static_cast<size_t>(call.execution.threads->size()) *
-                          places(rows, call.in[0].dtype).bytes);
+                          places(rows, x).bytes);
   }
 
   void launch(const LaunchCall& call) const;
@@ -622,21 +656,25 @@ class WeightOnlyState final : public KernelState {
     size_t unpacked, partial, sums, bytes;
   };
   Places places(int64_t rows, DType x) const {
+    rows = rounded_up(rows, kRowsOfTile);
     const size_t width = products_of(x) == Products::kFloat ? sizeof(float) : sizeof(uint16_t);
     // Rows that are a power of two apart share a few cache sets.
     Places p{.step = packed_.depth() + 32, .unpacked = 0, .partial = 0, .sums = 0, .bytes = 0};
     p.unpacked = round_to_line(static_cast<size_t>(rows * p.step) * width);
-    p.partial = p.unpacked + round_to_line(static_cast<size_t>(chunk() * kPanelCols) * width);
+    p.partial = p.unpacked + round_to_line(static_cast<size_t>(chunk(x) * kPanelCols) * width);
     const size_t sums = static_cast<size_t>(rows * kPanelCols) * sizeof(float);
     p.sums = p.partial + sums;
     p.bytes = p.sums + sums;
     return p;
   }
   Products products_of(DType x) const { return x == DType::kBF16 ? products_ : Products::kFloat; }
+  bool on_tiles(DType x) const { return has_tiles_ && x == DType::kBF16; }
+  int64_t block_rows(DType x) const { return on_tiles(x) ? kBlockOnTiles : kBlockOfRows; }
   int64_t block() const { return blocks_ ? attrs_.block_size : packed_.depth(); }
   // Whole blocks, or a part of the one that there is.
-  int64_t chunk() const {
-    return blocks_ ? rounded_up(kChunk, attrs_.block_size) : std::min(kChunk, packed_.depth());
+  int64_t chunk(DType x) const {
+    const int64_t rows = on_tiles(x) ? kChunkOnTiles : kChunk;
+    return blocks_ ? rounded_up(rows, attrs_.block_size) : std::min(rows, packed_.depth());
   }
   void copy_rows(const TensorArg& x, const Rows& rows, int64_t first, int64_t count,
                  const Places& p, std::byte* to) const;
@@ -645,6 +683,7 @@ class WeightOnlyState final : public KernelState {
   Products products_;
   Packed packed_;
   const std::byte* bytes_ = nullptr;
+  bool has_tiles_ = false;
   bool blocks_ = false;  // are there several scales or zero points for a column?
   std::vector<float> scales_;
   std::vector<int32_t> zeros_;  // as packed bytes have them; none: empty
@@ -666,6 +705,9 @@ void WeightOnlyState::copy_rows(const TensorArg& x, const Rows& rows, int64_t fi
       std::memcpy(row, from.data, static_cast<size_t>(k * width));
     std::memset(row + k * width, 0, static_cast<size_t>((packed_.depth() - k) * width));
   }
+  if (!on_tiles(x.dtype)) return;
+  for (int64_t r = count; r % kRowsOfTile != 0; ++r)
+    std::memset(to + r * p.step * width, 0, static_cast<size_t>(packed_.depth() * width));
 }
 
 void WeightOnlyState::launch(const LaunchCall& call) const {
@@ -680,16 +722,18 @@ void WeightOnlyState::launch(const LaunchCall& call) const {
     return given(call.in, i) ? FloatsIn(call.in[i]) : FloatsIn();
   };
   const FloatsIn bias = floats(kWeightOnlyBias), residual = floats(kWeightOnlyResidual);
-  const Places p = places(std::min(kBlockOfRows, m), x.dtype);
-  const int64_t row_units = (m + kRowUnit - 1) / kRowUnit;
+  const Places p = places(std::min(block_rows(x.dtype), m), x.dtype);
+  const int64_t unit = on_tiles(x.dtype) ? kRowsOfTile : kRowUnit;
   // Columns are shared rather than rows: each part unpacks what it reads.
   const Grid grid = choose_grid({.threads = threads_worth(threads.size(), m, n, k / 2),
-                                 .row_units = row_units,
+                                 .row_units = (m + unit - 1) / unit,
                                  .col_units = num_panels(n),
-                                 .row_unit_bytes = static_cast<double>(k * kRowUnit),
+                                 .row_unit_bytes = static_cast<double>(k * unit),
                                  .col_unit_bytes = 4.0 * static_cast<double>(k * kPanelCols)});
-  const ResultBlocks blocks{m, kRowUnit, num_panels(n), kBlockOfRows};
+  const ResultBlocks blocks{m, unit, num_panels(n), block_rows(x.dtype)};
   for_each_block(threads, grid, blocks, [&](Span span, Span panels, int part) {
+    std::optional<TileScope> tiles;
+    if (on_tiles(x.dtype)) tiles.emplace();
     std::byte* own = call.workspace + static_cast<size_t>(part) * p.bytes;
     const int64_t row = span.begin, rows = span.end - row;
     copy_rows(x, x_rows, row, rows, p, own);
@@ -697,6 +741,7 @@ void WeightOnlyState::launch(const LaunchCall& call) const {
       const int64_t col = panel * kPanelCols, at = row * n + col;
       auto* sums = reinterpret_cast<float*>(own + p.sums);
       run_panel({.products = products_of(x.dtype),
+                 .on_tiles = on_tiles(x.dtype),
                  .x = own,
                  .step = p.step,
                  .rows = rows,
@@ -704,7 +749,7 @@ void WeightOnlyState::launch(const LaunchCall& call) const {
                  .bits = packed_.bits.bits,
                  .depth = packed_.depth(),
                  .block = block(),
-                 .chunk = chunk(),
+                 .chunk = chunk(x.dtype),
                  .scales = scales_.data() + col,
                  .scale_step = std::ssize(scales_) > padded ? padded : 0,
                  .zeros = zeros_.empty() ? nullptr : zeros_.data() + col,
