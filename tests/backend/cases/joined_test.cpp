@@ -192,8 +192,9 @@ TEST_F(Joined, AttentionQuantizesItsResult) {
 
 TEST_F(Joined, NormsQuantizeTheirResult) {
   Maker make(151);
-  for (const auto& [rows, cols] : std::vector<std::pair<int64_t, int64_t>>{
+  for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{
            {1, 8}, {3, 17}, {130, 384}, {33, 768}, {300, 1024}, {5, 4096}}) {
+    const int64_t cols = width;  // lambdas cannot name it else
     const Arg x{.value = make.normal({rows, cols}, 0.5), .batch_axis = 0};
     const auto parameter = [&](double mean) {
       return Arg{.value = make.normal({cols}, mean, 0.1), .constant = true, .stays_f32 = true};
