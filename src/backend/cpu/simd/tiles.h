@@ -78,4 +78,30 @@ inline std::span<const std::byte> part_of_panel(const std::byte* panel, int64_t 
 void multiply_tiles(TileOperands operands, const TileProduct& product, int64_t row_tiles,
                     int64_t col_tiles);
 
+/// Rows of a against a panel of 64 columns; sums [rows][64], with room for whole tiles of rows.
+struct TilePanelProduct {
+  TileOperands operands;
+  const std::byte* a;  ///< as of TileProduct, in whole tiles of rows
+  int64_t a_step, rows;
+  const std::byte* panel;
+  std::byte* sums;
+  int64_t steps;
+  bool add = false;
+  std::span<const std::byte> fetch = {};
+};
+inline void multiply_panel_on_tiles(const TilePanelProduct& p) {
+  constexpr int64_t kTilesOfPanel = 4;
+  multiply_tiles(p.operands,
+                 {.a = p.a,
+                  .a_step = p.a_step,
+                  .b = p.panel,
+                  .b_step = kTilePanelRowBytes,
+                  .c = p.sums,
+                  .c_step = kTilePanelRowBytes,  // as many sums of 32 bits
+                  .steps = p.steps,
+                  .add = p.add,
+                  .fetch = p.fetch},
+                 (p.rows + kRowsOfTile - 1) / kRowsOfTile, kTilesOfPanel);
+}
+
 }  // namespace vernier::backend::cpu

@@ -24,8 +24,11 @@ HWY_INLINE VI8 nearest_q8(F32 d, VF32 v) {
   const auto bits = hn::BitCast(U32(), hn::Add(v, hn::Set(d, 0x1.8p23f)));
   return hn::BitCast(I8(), hn::TruncateTo(hn::Rebind<uint8_t, F32>(), bits));
 }
-/// No scale can carry NaN.
-HWY_INLINE VF32 zero_for_nan(F32 d, VF32 v) { return hn::IfThenElse(hn::Eq(v, v), v, hn::Zero(d)); }
+/// v·inverse + zero, rounded. NaN becomes 0: no scale can carry it.
+HWY_INLINE VI8 q8_by(F32 d, VF32 v, VF32 inverse, VF32 zero) {
+  v = hn::MulAdd(v, inverse, zero);
+  return nearest_q8(d, hn::IfThenElse(hn::Eq(v, v), v, hn::Zero(d)));
+}
 /// Stores the first n lanes. Never writes past dst + n.
 template <class Byte>
 HWY_INLINE void store_bytes(hn::Vec<hn::Rebind<Byte, F32>> v, Byte* dst, int64_t n) {
@@ -43,8 +46,7 @@ HWY_INLINE void quantize_given(const GivenRows& row, DType type, const std::byte
   for_each_vector(d, n, [&](int64_t c, int64_t lanes) {
     VF32 v = load_floats(d, type, x, c, lanes);
     if (row.factors != nullptr) v = hn::Mul(v, load_lanes(d, row.factors + c, lanes));
-    v = zero_for_nan(d, hn::MulAdd(v, inverse, zero));
-    store_bytes<int8_t>(nearest_q8(d, v), row.q + c, lanes);
+    store_bytes<int8_t>(q8_by(d, v, inverse, zero), row.q + c, lanes);
   });
 }
 

@@ -178,15 +178,14 @@ void QuantizeRow(const RowOfX& row, int64_t cols, const RowScale& by, uint8_t* q
       q);
 }
 void QuantizeGiven(const RowOfX& row, int64_t cols, const GivenScale& by, uint8_t* q) {
+  if (!row.to_f8) {
+    auto* bytes = reinterpret_cast<int8_t*>(q);
+    return quantize_given({bytes, row.factors, by, cols}, row.type, row.x, cols);
+  }
   const F32 d;
   const auto inverse = hn::Set(d, by.inverse), zero = hn::Set(d, by.zero);
   quantize_either(
-      row, cols,
-      [&](VF32 x) HWY_ATTR {
-        const VF32 v = hn::MulAdd(x, inverse, zero);
-        return row.to_f8 ? v : zero_for_nan(d, v);
-      },
-      q);
+      row, cols, [&](VF32 x) HWY_ATTR { return hn::MulAdd(x, inverse, zero); }, q);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -93,17 +93,14 @@ class TileLinear final : public LinearState {
         if (panel + 1 < panels.end)
           next = part_of_panel(panel_at(panel + 1), row_bytes() * kPanelCols,
                                (row - rows.begin) / kRowsAtOnce, parts);
-        multiply_tiles(TileOperands::kBF16,
-                       {.a = x + (row - rows.begin) * step,
-                        .a_step = step,
-                        .b = panel_at(panel),
-                        .b_step = kTilePanelRowBytes,
-                        .c = sums,
-                        .c_step = kPanelCols * static_cast<int64_t>(sizeof(float)),
-                        .steps = row_bytes() / kTileStepBytes,
-                        .add = false,
-                        .fetch = next},
-                       (count + kRowsOfTile - 1) / kRowsOfTile, kPanelCols / 16);
+        multiply_panel_on_tiles({.operands = TileOperands::kBF16,
+                                 .a = x + (row - rows.begin) * step,
+                                 .a_step = step,
+                                 .rows = count,
+                                 .panel = panel_at(panel),
+                                 .sums = sums,
+                                 .steps = row_bytes() / kTileStepBytes,
+                                 .fetch = next});
         EpilogueCall epilogue = run.epilogue(row, col);
         epilogue.src = reinterpret_cast<const float*>(sums);
         epilogue.src_step = kPanelCols;

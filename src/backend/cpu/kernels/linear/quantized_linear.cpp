@@ -196,20 +196,17 @@ void sum_rows(int64_t rows, const QuantizedTiles& t, const uint8_t* u, const int
 // both are the same.
 void sum_rows_on_tiles(int64_t rows, const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
                        std::span<const std::byte> fetch, int32_t* sums) {
-  constexpr int64_t kSumStep = kPanelCols * static_cast<int64_t>(sizeof(int32_t));
   const int64_t steps = t.groups * kGroup / kTileStepBytes;
   if (steps > 0) {
-    multiply_tiles(t.is_signed ? TileOperands::kSignedBytes : TileOperands::kUnsignedBytes,
-                   {.a = reinterpret_cast<const std::byte*>(u),
-                    .a_step = t.step,
-                    .b = reinterpret_cast<const std::byte*>(w),
-                    .b_step = kTilePanelRowBytes,
-                    .c = reinterpret_cast<std::byte*>(sums),
-                    .c_step = kSumStep,
-                    .steps = steps,
-                    .add = false,
-                    .fetch = fetch},
-                   (rows + kRowsOfTile - 1) / kRowsOfTile, kPanelCols / 16);
+    multiply_panel_on_tiles(
+        {.operands = t.is_signed ? TileOperands::kSignedBytes : TileOperands::kUnsignedBytes,
+         .a = reinterpret_cast<const std::byte*>(u),
+         .a_step = t.step,
+         .rows = rows,
+         .panel = reinterpret_cast<const std::byte*>(w),
+         .sums = reinterpret_cast<std::byte*>(sums),
+         .steps = steps,
+         .fetch = fetch});
   }
   const int64_t first = steps * kTileStepBytes / kGroup;
   if (first == t.groups) return;
@@ -300,8 +297,7 @@ void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, int64_t pan
         v = hn::Add(v, load_floats(d, residual.dtype, residual.data, c, lanes));
       if constexpr (kBytes) {
         v = hn::Mul(as_stored<kType>(d, v), hn::Load(d, columns.factors + c));
-        v = zero_for_nan(d, hn::MulAdd(v, inverse, zero));
-        store_bytes<int8_t>(nearest_q8(d, v), reinterpret_cast<int8_t*>(dst) + c, lanes);
+        store_bytes<int8_t>(q8_by(d, v, inverse, zero), reinterpret_cast<int8_t*>(dst) + c, lanes);
       } else {
         store_floats(d, kType, v, dst, c, lanes);
       }

@@ -18,6 +18,8 @@
 // Every element has one accumulator for each block, k from 0 upward; blocks are added in order,
 // each times its scale. K is never split, so the bits of a row depend on neither tile, batch nor
 // thread.
+#include "backend/cpu/kernels/linear/weight_only_linear.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -34,216 +36,14 @@
 #include <hwy/foreach_target.h>
 
 #include "backend/cpu/kernels/linear/gemm-inl.h"
+#include "backend/cpu/kernels/linear/weight_only_unpack-inl.h"
 #include "backend/cpu/simd/convert-inl.h"
-
-#ifndef VERNIER_CPU_WEIGHT_TILES_H_
-#define VERNIER_CPU_WEIGHT_TILES_H_
-namespace vernier::backend::cpu {
-
-constexpr int64_t kUnit = 8;  ///< rows of w that are packed together
-constexpr int64_t kLargestBlock = 512;
-/// Rows of w, in bf16, that a step of a product on tile registers takes.
-constexpr int64_t kTileStepRows = kTileStepBytes / 2;
-
-/// How a machine multiplies.
-enum class Products : uint8_t {
-  kFloat,         ///< f32
-  kPairs,         ///< pairs of bf16
-  kPairsByTables  ///< the same, and bytes become bf16 in tables of 128 (AVX-512 VBMI)
-};
-
-/// Rows of x against one panel of a weight: 64 columns of sums.
-struct WeightTiles {
-  Products products;
-  bool on_tiles;       ///< pairs in tile registers: x, partial and sums have whole tiles of rows
-  const std::byte* x;  ///< row r at r·step elements, f32 or bf16; K padded with zeros
-  int64_t step, rows;
-  const std::byte* panel;
-  int64_t bits, depth;   ///< depth: K, rounded up to whole units
-  int64_t block;         ///< rows of w that share a scale
-  int64_t chunk;         ///< rows of w that are unpacked at a time; whole blocks, or part of one
-  const float* scales;   ///< of 64 columns, scale_step further for each block
-  int64_t scale_step;    ///< 0: one block
-  const int32_t* zeros;  ///< the same; null: `zero` for all
-  int64_t zero_step;
-  int32_t zero;           ///< as packed bytes have it
-  std::byte* unpacked;    ///< chunk·64 elements
-  float *partial, *sums;  ///< [rows][64] each; the result is in sums
-};
-
-}  // namespace vernier::backend::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::backend::cpu {
 namespace HWY_NAMESPACE {
 
-using I32 = hn::Rebind<int32_t, F32>;
-using VI32 = hn::Vec<I32>;
-
-// ---- unpacking. A lane of 32 bits belongs to a column. Its bytes hold rows k, k+2, k+1 and k+3 of
-// w, so that the even bytes are a pair and the odd ones too. Of 4 bits the lower halves hold rows k
-// to k+3 and the upper ones k+4 to k+7, each in this order.
-
-// Four rows as f32.
-HWY_INLINE void floats_of(VI32 bytes, VF32 zero, VF32 (&rows)[4]) {
-  const F32 d;
-  const auto number = [&](VI32 byte) {
-    return hn::Sub(hn::ConvertTo(d, hn::ShiftRight<24>(byte)), zero);
-  };
-  rows[0] = number(hn::ShiftLeft<24>(bytes));
-  rows[1] = number(hn::ShiftLeft<8>(bytes));
-  rows[2] = number(hn::ShiftLeft<16>(bytes));
-  rows[3] = number(bytes);
-}
-
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-#define VERNIER_CPU_HAS_PAIRS 1  // of bf16; undefined behind this target's code
-// The upper halves of two vectors: integers up to 256 are bf16 numbers.
-HWY_INLINE VU32 pair_of(VF32 even, VF32 odd) {
-  const U32 du;
-  return hn::Or(hn::ShiftRight<16>(hn::BitCast(du, even)),
-                hn::And(hn::BitCast(du, odd), hn::Set(du, 0xffff0000u)));
-}
-
-struct Pairs {
-  VU32 first, second;  // rows k and k+1, k+2 and k+3
-};
-
-HWY_INLINE Pairs pairs_of(VI32 bytes, VF32 zero) {
-  VF32 rows[4];
-  floats_of(bytes, zero, rows);
-  return {pair_of(rows[0], rows[1]), pair_of(rows[2], rows[3])};
-}
-
-// Of the upper and lower bytes of four bf16 numbers.
-HWY_INLINE Pairs joined(VU32 low, VU32 high) {
-  const U32 du;
-  const VU32 even = hn::Set(du, 0x00ff00ffu);
-  return {hn::Or(hn::And(low, even), hn::AndNot(even, hn::ShiftLeft<8>(high))),
-          hn::Or(hn::And(hn::ShiftRight<8>(low), even), hn::AndNot(even, high))};
-}
-
-// Bytes of bf16 numbers 0 … 15.
-HWY_ALIGN constexpr uint8_t kLowBytes[16] = {0, 0x80, 0,    0x40, 0x80, 0xa0, 0xc0, 0xe0,
-                                             0, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70};
-HWY_ALIGN constexpr uint8_t kHighBytes[16] = {0,    0x3f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40,
-                                              0x41, 0x41, 0x41, 0x41, 0x41, 0x41, 0x41, 0x41};
-
-// Bytes less `zeros`, each from -15 to 15.
-HWY_INLINE Pairs pairs_of_4_bits(VU32 bytes, VU32 zeros) {
-  const U32 du;
-  const hn::Repartition<int8_t, U32> di8;
-  const hn::Repartition<uint8_t, U32> du8;
-  const auto numbers = hn::Sub(hn::BitCast(di8, bytes), hn::BitCast(di8, zeros));
-  const auto sizes = hn::BitCast(du8, hn::Abs(numbers));
-  const auto sign = hn::And(hn::BitCast(du, numbers), hn::Set(du, 0x80808080u));
-  const auto low = hn::TableLookupBytes(hn::LoadDup128(du8, kLowBytes), sizes);
-  const auto high = hn::TableLookupBytes(hn::LoadDup128(du8, kHighBytes), sizes);
-  return joined(hn::BitCast(du, low), hn::Or(hn::BitCast(du, high), sign));
-}
-
-// Tables of the bytes of bf16 numbers 0 … 127, in two vectors each.
-struct ByteTables {
-  uint8_t low[128], high[128];
-};
-constexpr ByteTables make_byte_tables() {
-  ByteTables t{};
-  for (unsigned i = 1; i < 128; ++i) {
-    unsigned exponent = 0;
-    while (i >> (exponent + 1) != 0) ++exponent;
-    const unsigned bits = (127 + exponent) << 7 | ((i << (7 - exponent)) & 0x7f);
-    t.low[i] = static_cast<uint8_t>(bits & 0xff);
-    t.high[i] = static_cast<uint8_t>(bits >> 8);
-  }
-  return t;
-}
-HWY_ALIGN constexpr ByteTables kByteTables = make_byte_tables();
-
-// Bytes from -127 to 127.
-HWY_INLINE Pairs pairs_of_8_bits(VU32 bytes) {
-  // AVX3 as Highway compiles it has no VBMI; the instruction is there (Products::kPairsByTables).
-  const U32 du;
-  const hn::Repartition<int8_t, U32> di8;
-  const hn::Repartition<uint8_t, U32> du8;
-  const auto load = [&](const uint8_t* table)
-                        HWY_ATTR { return hn::BitCast(du, hn::LoadU(du8, table)); };
-  const VU32 low0 = load(kByteTables.low), low1 = load(kByteTables.low + 64),
-             high0 = load(kByteTables.high), high1 = load(kByteTables.high + 64);
-  VU32 low = hn::BitCast(du, hn::Abs(hn::BitCast(di8, bytes)));
-  VU32 high = low;
-  asm("vpermi2b %2, %1, %0" : "+v"(low.raw) : "v"(low0.raw), "v"(low1.raw));
-  asm("vpermi2b %2, %1, %0" : "+v"(high.raw) : "v"(high0.raw), "v"(high1.raw));
-  return joined(low, hn::Or(high, hn::And(bytes, hn::Set(du, 0x80808080u))));
-}
-#endif
-
-// put(row, column, four rows of bytes, zero points of the block) for rows [first, first + count) of
-// the panel, row counted from `first`.
-template <class Put>
-HWY_INLINE void for_each_bytes(const WeightTiles& t, int64_t first, int64_t count, const Put& put) {
-  const I32 di;
-  const U32 du;
-  const auto width = static_cast<int64_t>(hn::Lanes(di));
-  const auto* from =
-      reinterpret_cast<const uint32_t*>(t.panel) + first / kUnit * kPanelCols * (t.bits / 4);
-  for (int64_t k = 0; k < count; k += kUnit) {
-    const int32_t* zeros =
-        t.zeros == nullptr ? nullptr : t.zeros + (first + k) / t.block * t.zero_step;
-    for (int64_t c = 0; c < kPanelCols; c += width) {
-      const VI32 zero = zeros == nullptr ? hn::Set(di, t.zero) : hn::LoadU(di, zeros + c);
-      VU32 low = hn::LoadU(du, from + c), high;
-      if (t.bits == 4) {
-        const VU32 half = hn::Set(du, 0x0f0f0f0fu);
-        high = hn::And(hn::ShiftRight<4>(low), half);
-        low = hn::And(low, half);
-      } else {
-        high = hn::LoadU(du, from + kPanelCols + c);
-      }
-      put(k, c, low, zero);
-      put(k + 4, c, high, zero);
-    }
-    from += kPanelCols * (t.bits / 4);
-  }
-}
-
-// Rows as f32 [count][64].
-void unpack_floats(const WeightTiles& t, int64_t first, int64_t count) {
-  const F32 d;
-  auto* to = reinterpret_cast<float*>(t.unpacked);
-  for_each_bytes(t, first, count, [&](int64_t k, int64_t c, VU32 bytes, VI32 zero) HWY_ATTR {
-    VF32 rows[4];
-    floats_of(hn::BitCast(I32(), bytes), hn::ConvertTo(d, zero), rows);
-    for (int64_t i = 0; i < 4; ++i) hn::StoreU(rows[i], d, to + (k + i) * kPanelCols + c);
-  });
-}
-
 #ifdef VERNIER_CPU_HAS_PAIRS
-// Rows as pairs of bf16 [count / 2][64][2].
-void unpack_pairs(const WeightTiles& t, int64_t first, int64_t count) {
-  const U32 du;
-  auto* to = reinterpret_cast<uint32_t*>(t.unpacked);
-  const auto store = [&](int64_t k, int64_t c, const Pairs& pairs) HWY_ATTR {
-    hn::StoreU(pairs.first, du, to + k / 2 * kPanelCols + c);
-    hn::StoreU(pairs.second, du, to + (k / 2 + 1) * kPanelCols + c);
-  };
-  if (t.bits == 4) {
-    for_each_bytes(t, first, count, [&](int64_t k, int64_t c, VU32 bytes, VI32 zero) HWY_ATTR {
-      // The zero point in each byte.
-      const VU32 all = hn::Mul(hn::BitCast(du, zero), hn::Set(du, 0x01010101u));
-      store(k, c, pairs_of_4_bits(bytes, all));
-    });
-  } else if (t.products == Products::kPairsByTables && t.zeros == nullptr && t.zero == 0) {
-    for_each_bytes(t, first, count, [&](int64_t k, int64_t c, VU32 bytes, VI32 /*zero*/) HWY_ATTR {
-      store(k, c, pairs_of_8_bits(bytes));
-    });
-  } else {
-    for_each_bytes(t, first, count, [&](int64_t k, int64_t c, VU32 bytes, VI32 zero) HWY_ATTR {
-      store(k, c, pairs_of(hn::BitCast(I32(), bytes), hn::ConvertTo(F32(), zero)));
-    });
-  }
-}
-
 // ---- products of pairs
 
 constexpr int kPairRows = 6, kPairVectors = 4;
@@ -384,16 +184,14 @@ void finish_sums(const WeightTiles& t, const Run& run) {
 
 void multiply_on_tiles(const WeightTiles& t, const Run& run) {
   constexpr auto kWidth = static_cast<int64_t>(sizeof(uint16_t));
-  multiply_tiles(TileOperands::kBF16,
-                 {.a = t.x + run.first * kWidth,
-                  .a_step = t.step * kWidth,
-                  .b = t.unpacked + run.row * kPanelCols * kWidth,
-                  .b_step = kTilePanelRowBytes,
-                  .c = reinterpret_cast<std::byte*>(t.partial),
-                  .c_step = kPanelCols * static_cast<int64_t>(sizeof(float)),
-                  .steps = run.count / kTileStepRows,
-                  .add = run.start == Start::kAdd},
-                 (t.rows + kRowsOfTile - 1) / kRowsOfTile, kPanelCols / 16);
+  multiply_panel_on_tiles({.operands = TileOperands::kBF16,
+                           .a = t.x + run.first * kWidth,
+                           .a_step = t.step * kWidth,
+                           .rows = t.rows,
+                           .panel = t.unpacked + run.row * kPanelCols * kWidth,
+                           .sums = reinterpret_cast<std::byte*>(t.partial),
+                           .steps = run.count / kTileStepRows,
+                           .add = run.start == Start::kAdd});
   finish_sums(t, run);
 }
 
@@ -418,13 +216,6 @@ void multiply_floats(const WeightTiles& t, const Run& run) {
   finish_sums(t, run);
 }
 
-void unpack(const WeightTiles& t, int64_t first, int64_t count) {
-#ifdef VERNIER_CPU_HAS_PAIRS
-  if (t.products != Products::kFloat) return unpack_pairs(t, first, count);
-#endif
-  unpack_floats(t, first, count);
-}
-
 void multiply(const WeightTiles& t, const Run& run) {
   if (t.on_tiles) return multiply_on_tiles(t, run);
 #ifdef VERNIER_CPU_HAS_PAIRS
@@ -432,7 +223,6 @@ void multiply(const WeightTiles& t, const Run& run) {
 #endif
   multiply_floats(t, run);
 }
-#undef VERNIER_CPU_HAS_PAIRS
 
 void MultiplyWeightPanel(const WeightTiles& t) {
   for (int64_t first = 0; first < t.depth; first += t.chunk) {
@@ -469,6 +259,7 @@ namespace {
 HWY_EXPORT(MultiplyWeightPanel);
 HWY_EXPORT(WidenRow);
 
+constexpr int64_t kLargestBlock = 512;  // of rows of w that share a scale
 // Rows of a unit and of a block, and rows of w that are unpacked at a time: for pairs and f32, and
 // on tile registers, whose sums pass through memory between two chunks.
 constexpr int64_t kRowUnit = 6, kBlockOfRows = 96, kChunk = 128;
