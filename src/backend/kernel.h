@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "core/attr_codec.h"
-#include "core/fp64_products.h"
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
 #include "vernier/kernel_set.h"
 
 namespace vernier {
+class Fp64Device;
 class ThreadTeam;
 }
 
@@ -321,7 +321,7 @@ struct KernelSet {
   /// (a recording, places in memory) serves several counts.
   int64_t token_size_parts = 16;
   /// The device as a help of the FP64 evaluators, where it is available. Null: it is none.
-  std::unique_ptr<Fp64Products> (*fp64_products)() = nullptr;
+  std::unique_ptr<Fp64Device> (*fp64_device)() = nullptr;
 };
 
 }  // namespace vernier

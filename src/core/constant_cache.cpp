@@ -1,7 +1,7 @@
 // Shared constants: see constant_cache.h.
 #include "core/constant_cache.h"
 
-#include "core/fp64_products.h"
+#include "core/fp64_device.h"
 
 namespace vernier {
 

@@ -193,13 +193,13 @@ constexpr FloatFormat format_of(DType t) {
 
 FloatRounder::FloatRounder(DType t) {
   const FloatFormat format = format_of(t);
-  min_normal_ = format.min_normal;
-  spacing_ = format.spacing;
-  shift_ = 0x1.8p52 * format.spacing;
-  max_finite_ = format.max_finite;
-  overflow_ = format.beyond;
-  least_ = format.least;
-  zero_ = format.zero;
+  grid_ = {.min_normal = format.min_normal,
+           .spacing = format.spacing,
+           .shift = 0x1.8p52 * format.spacing,
+           .max_finite = format.max_finite,
+           .overflow = format.beyond,
+           .least = format.least,
+           .zero = format.zero};
 }
 
 double round_to(DType t, double x) { return FloatRounder(t).nearest(x); }

@@ -56,44 +56,51 @@ float f8e5m2_to_f32(uint8_t bits);
 /// -0 is 0 in the fnuz types. 0 and negative numbers are NaN in f8e8m0, which lacks them.
 class FloatRounder {
  public:
+  /// The numbers that it rounds with, for code on a device.
+  struct Grid {
+    double min_normal = 0;  // a shift of 0 is the identity
+    double spacing = 0;     // of the numbers in [1, 2)
+    double shift = 0;       // 1.5·2^52·spacing
+    double max_finite = HUGE_VAL, overflow = HUGE_VAL;
+    double least = -HUGE_VAL;  // of f8e8m0 its smallest number, above 0
+    double zero = -0.0;        // added: -0 changes nothing, 0 makes -0 a 0
+  };
   explicit FloatRounder(DType t);
+  const Grid& grid() const { return grid_; }
   /// To the nearest value, halves to even; overflow as at the conversions above.
   double nearest(double x) const {
-    const double rounded = on_grid(x) + zero_;
+    const double rounded = on_grid(x) + grid_.zero;
     return is_value(rounded) ? rounded : overflowed(x);
   }
   /// Toward zero: a finite number never overflows.
   double truncated(double x) const {
     double rounded = on_grid(x);
-    if (std::abs(rounded) > std::abs(x)) rounded -= std::copysign(binade(x) * spacing_, x);
-    rounded += zero_;
+    if (std::abs(rounded) > std::abs(x)) rounded -= std::copysign(binade(x) * grid_.spacing, x);
+    rounded += grid_.zero;
     if (is_value(rounded)) return rounded;
-    const double most = std::copysign(max_finite_, x);
-    return std::isfinite(x) && std::abs(x) > max_finite_ && is_value(most) ? most : overflowed(x);
+    const double most = std::copysign(grid_.max_finite, x);
+    return std::isfinite(x) && std::abs(x) > grid_.max_finite && is_value(most) ? most
+                                                                                : overflowed(x);
   }
 
  private:
   // 2^exponent of x, at least that of the smallest normal number.
   double binade(double x) const {
     constexpr uint64_t kExponent = 0x7ff0000000000000u;
-    return std::max(std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent), min_normal_);
+    return std::max(std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent),
+                    grid_.min_normal);
   }
   // Adding and subtracting 1.5·2^52 spacings rounds x to the nearest multiple of its spacing.
   double on_grid(double x) const {
-    const double shift = binade(x) * shift_;
+    const double shift = binade(x) * grid_.shift;
     return std::copysign((x + shift) - shift, x);
   }
   bool is_value(double rounded) const {
-    return rounded >= least_ && std::abs(rounded) <= max_finite_;
+    return rounded >= grid_.least && std::abs(rounded) <= grid_.max_finite;
   }
-  double overflowed(double x) const { return x != x ? x : std::copysign(overflow_, x); }
+  double overflowed(double x) const { return x != x ? x : std::copysign(grid_.overflow, x); }
 
-  double min_normal_ = 0;  // a shift of 0 is the identity
-  double spacing_ = 0;     // of the numbers in [1, 2)
-  double shift_ = 0;       // 1.5·2^52·spacing
-  double max_finite_ = HUGE_VAL, overflow_ = HUGE_VAL;
-  double least_ = -HUGE_VAL;  // of f8e8m0 its smallest number, above 0
-  double zero_ = -0.0;        // added: -0 changes nothing, 0 makes -0 a 0
+  Grid grid_;
 };
 
 /// x rounded once to the nearest value of `t`, returned as double. Identity for kUndefined and f64.

@@ -135,6 +135,20 @@ EvalTensor::EvalTensor(DType type, Shape sizes) : dtype(type), shape(std::move(s
     i.assign(count, 0);
 }
 
+EvalTensor EvalTensor::shaped(DType type, Shape sizes) {
+  EvalTensor result;
+  result.dtype = type;
+  result.shape = std::move(sizes);
+  return result;
+}
+
+void EvalTensor::to_host() {
+  if (there == nullptr) return;
+  f.resize(static_cast<size_t>(there->elems()));
+  there->copy_to(f.data());
+  there = nullptr;
+}
+
 namespace {
 
 // As f16_to_f32, without branches: a loop of it becomes vectors.

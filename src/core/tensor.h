@@ -1,6 +1,7 @@
 // EvalTensor: a mutable array of double or int64 for the FP64 evaluators; includes Tensor.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/dtype.h"
@@ -9,19 +10,34 @@
 
 namespace vernier {
 
+/// Doubles in the memory of a device (core/fp64_device.h), or on their way there. They never change.
+class DeviceDoubles {
+ public:
+  virtual ~DeviceDoubles() = default;
+  virtual int64_t elems() const = 0;
+  /// Copies all of them to `host`. Throws Error(kMachine) if the device fails.
+  virtual void copy_to(double* host) const = 0;
+};
+
 /// The evaluators' array: floats of any dtype as double, integers and bool as int64 (u64 keeps its
-/// bits). `dtype` remembers the logical type; exactly one of the vectors is used.
+/// bits). `dtype` remembers the logical type; exactly one of the vectors is used, and neither where
+/// the floats lie on a device: only what evaluates there makes such arrays, and takes them.
 struct EvalTensor {
   DType dtype = DType::kUndefined;
   Shape shape;
   std::vector<double> f;
   std::vector<int64_t> i;
+  std::shared_ptr<const DeviceDoubles> there;  ///< null: not on a device
 
   EvalTensor() = default;
   /// Zero-filled array of the given type and shape.
   EvalTensor(DType dtype, Shape shape);
   /// Reuses `memory` for the floats if it is large enough.
   static EvalTensor from(const Tensor& t, std::vector<double> memory = {});
+  /// An array without memory, for floats that will lie on a device.
+  static EvalTensor shaped(DType dtype, Shape shape);
+  /// Brings floats that lie on a device into `f`.
+  void to_host();
   /// As a Tensor of its logical dtype (floats round once to it).
   Tensor to_tensor() const;
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "core/attrs.h"
-#include "core/fp64_products.h"
+#include "core/fp64_device.h"
 #include "core/threads.h"
 #include "reference/activations.h"
 #include "reference/blocked_product.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <random>
 
-#include "core/fp64_products.h"
+#include "core/fp64_device.h"
 #include "evaluate/plan_work.h"
 #include "evaluate/samples.h"
 #include "reference/matmul.h"

@@ -13,7 +13,7 @@
 #include "verify/sweep/constants.h"
 #include "verify/sweep/extreme_operands.h"
 #include "verify/sweep/far_sizes.h"
-#include "verify/sweep/fp64_device.h"
+#include "verify/sweep/device_for_fp64.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/measure.h"
 #include "verify/sweep/model_and_plan.h"
@@ -73,7 +73,7 @@ CostClock::~CostClock() {
 
 Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
     : context_(std::move(engine), model, request),
-      fp64_products_(fp64_device(request, context_.subject.backend)),
+      fp64_device_(device_for_fp64(request, context_.subject.backend)),
       checkpoint_(context_) {
   const bool has_task = !request.task.metric.empty();
   if (request.tolerance.metric && !has_task) {

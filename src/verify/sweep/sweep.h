@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/fp64_products.h"
+#include "core/fp64_device.h"
 #include "verify/check.h"
 #include "verify/evidence.h"
 #include "verify/projection.h"
@@ -138,7 +138,7 @@ class Sweep {
   Trial trial_of(const CellOf& cell);  // trials.cpp
 
   Context context_;
-  WithFp64Products fp64_products_;
+  WithFp64Device fp64_device_;
   ReportBuilder report_;
   Checkpoint checkpoint_;
   int64_t units_ = 0, taken_over_ = 0;            // begun, and of the checkpoint

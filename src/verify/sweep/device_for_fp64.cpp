@@ -1,17 +1,17 @@
-// The device that helps with the FP64 evaluation: see fp64_device.h.
-#include "verify/sweep/fp64_device.h"
+// The device that helps with the FP64 evaluation: see device_for_fp64.h.
+#include "verify/sweep/device_for_fp64.h"
 
 #include "core/error.h"
 #include "runtime/backends.h"
 
 namespace vernier::verify {
 
-std::unique_ptr<Fp64Products> fp64_device(const Request& request, const backend::Backend& backend) {
+std::unique_ptr<Fp64Device> device_for_fp64(const Request& request, const backend::Backend& backend) {
   const std::string& asked = request.evaluate_on;
   if (asked == "cpu") return nullptr;
   if (asked.empty()) {
-    const bool here = backend.fp64_products && (!backend.available || backend.available());
-    return here ? backend.fp64_products() : nullptr;
+    const bool here = backend.fp64_device && (!backend.available || backend.available());
+    return here ? backend.fp64_device() : nullptr;
   }
   if (asked != "cuda")
     throw Error(ErrorCode::kInput, "--evaluate-on " + asked + ": expected cpu or cuda");
@@ -19,7 +19,7 @@ std::unique_ptr<Fp64Products> fp64_device(const Request& request, const backend:
   if (const Support support = device.available ? device.available() : yes(); !support)
     throw Error(ErrorCode::kMachine,
                 "--evaluate-on cuda: " + support.reason + "; evaluate on the CPU instead");
-  return device.fp64_products();
+  return device.fp64_device();
 }
 
 }  // namespace vernier::verify

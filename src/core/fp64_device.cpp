@@ -1,20 +1,22 @@
-// The device for FP64 products that is in use: see fp64_products.h.
-#include "core/fp64_products.h"
+// The device in use: see fp64_device.h.
+#include "core/fp64_device.h"
 
 namespace vernier {
 namespace {
 
-Fp64Products* in_use = nullptr;
+Fp64Device* in_use = nullptr;
 
 }  // namespace
 
-WithFp64Products::WithFp64Products(std::unique_ptr<Fp64Products> device)
+WithFp64Device::WithFp64Device(std::unique_ptr<Fp64Device> device)
     : device_(std::move(device)) {
   if (in_use == nullptr) in_use = device_.get();
 }
-WithFp64Products::~WithFp64Products() {
+WithFp64Device::~WithFp64Device() {
   if (in_use == device_.get()) in_use = nullptr;
 }
+
+Fp64Device* fp64_device() { return in_use; }
 
 double least_on_device() { return in_use != nullptr ? in_use->least() : 0; }
 

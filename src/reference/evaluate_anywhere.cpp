@@ -1,0 +1,33 @@
+// Evaluation of an operator on the device in use, or on this CPU: see evaluate_anywhere.h.
+#include "reference/evaluate_anywhere.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/fp64_device.h"
+
+namespace vernier::reference {
+
+void evaluate_anywhere(OpKind op, const EvalCall& call) {
+  constexpr int64_t kSmallElems = 1024;
+  if (Fp64Device* device = fp64_device(); device != nullptr && device->takes(op, call)) {
+    device->evaluate(op, call);
+    for (EvalTensor& y : call.out)
+      if (y.elems() <= kSmallElems) y.to_host();
+    return;
+  }
+  for (EvalTensor& y : call.out)
+    if (y.dtype != DType::kUndefined) y = EvalTensor(y.dtype, std::move(y.shape));
+  std::vector<const EvalTensor*> in(call.in.begin(), call.in.end());
+  std::vector<EvalTensor> copies;
+  copies.reserve(in.size());
+  for (const EvalTensor*& x : in) {
+    if (x == nullptr || x->there == nullptr) continue;
+    EvalTensor& copy = copies.emplace_back(*x);
+    copy.to_host();
+    x = &copy;
+  }
+  evaluator(op)({call.attrs, in, call.out, call.rounding});
+}
+
+}  // namespace vernier::reference
