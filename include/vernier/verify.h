@@ -102,8 +102,8 @@ struct Request {
   std::string batch_axis;  ///< the size that counts rows; empty: found on R
   uint64_t seed = 1;
   int threads = 0;
-  /// Where the FP64 evaluation computes its large products: "cpu", "cuda", or empty: on the GPU
-  /// for an engine that runs there.
+  /// Where the FP64 evaluation runs: "cpu", "cuda" (on the GPU what that takes), or empty: on the
+  /// GPU for an engine that runs there.
   std::string evaluate_on;
   /// Another engine of the same model, whose answers are compared with this one's
   /// (Report::against); empty: none.

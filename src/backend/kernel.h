@@ -24,7 +24,7 @@
 namespace vernier {
 class Fp64Device;
 class ThreadTeam;
-}
+}  // namespace vernier
 
 namespace vernier::backend {
 

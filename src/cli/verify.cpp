@@ -195,8 +195,8 @@ void add_verify(CLI::App& app, Run& chosen) {
       ->needs(also);
   command
       ->add_option("--evaluate-on", options->evaluate_on,
-                   "where the FP64 evaluation computes its large products: cpu or cuda [the "
-                   "engine's device]")
+                   "where the FP64 evaluation runs: on the CPU alone, or with cuda on the GPU what "
+                   "that takes [the engine's device]")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option(
       "--tolerance", options->tolerance,

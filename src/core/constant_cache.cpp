@@ -11,7 +11,7 @@ ConstantCache::~ConstantCache() {
 
 std::shared_ptr<const EvalTensor> ConstantCache::get(const Tensor& constant,
                                                      const std::function<EvalTensor()>& make) {
-  constexpr int64_t kSmallElems = int64_t{1} << 10;
+  constexpr int64_t kSmallElems = 128;
   if (constant.elems() <= kSmallElems) return std::make_shared<const EvalTensor>(make());
   {
     const std::lock_guard lock(mutex_);

@@ -8,8 +8,7 @@ Fp64Device* in_use = nullptr;
 
 }  // namespace
 
-WithFp64Device::WithFp64Device(std::unique_ptr<Fp64Device> device)
-    : device_(std::move(device)) {
+WithFp64Device::WithFp64Device(std::unique_ptr<Fp64Device> device) : device_(std::move(device)) {
   if (in_use == nullptr) in_use = device_.get();
 }
 WithFp64Device::~WithFp64Device() {

@@ -40,6 +40,8 @@ class Fp64Device {
   /// As evaluator(op)(call), within 1e-12 of the results' scale; roundings and peaks included. Only
   /// what takes() accepts.
   virtual void evaluate(OpKind op, const EvalCall& call) = 0;
+  /// `x`, copied to the device.
+  virtual EvalTensor copied(const EvalTensor& x) = 0;
   /// `x` after `rounding`.
   virtual EvalTensor rounded(const PointRounding& rounding, const EvalTensor& x) = 0;
   /// Records the peak of `x` at a point that changes nothing.
@@ -55,12 +57,13 @@ class Fp64Device {
   /// The elements of `x` at `strides` over `shape`, from element `first` on.
   virtual EvalTensor strided(const EvalTensor& x, const Shape& shape, const Shape& strides,
                              int64_t first) = 0;
-  /// Rows `places` of `x`, seen as rows of `width` elements; then as many zeros as `rows` has more.
+  /// `x`, whose first rows are rows `places` of `from`; a row is what `width` elements are.
   struct Rows {
+    const EvalTensor& from;
     const std::vector<int64_t>& places;
-    int64_t width = 0, rows = 0;
+    int64_t width = 0;
   };
-  virtual EvalTensor taken(const EvalTensor& x, const Rows& rows, const Shape& shape) = 0;
+  virtual EvalTensor with_rows(const EvalTensor& x, const Rows& rows) = 0;
   virtual SquaredDifference difference(const EvalTensor& a, const EvalTensor& b) = 0;
 };
 

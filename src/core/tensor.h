@@ -10,7 +10,7 @@
 
 namespace vernier {
 
-/// Doubles in the memory of a device (core/fp64_device.h), or on their way there. They never change.
+/// Doubles in the memory of a device (core/fp64_device.h), or on their way. They never change.
 class DeviceDoubles {
  public:
   virtual ~DeviceDoubles() = default;

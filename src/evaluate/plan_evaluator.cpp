@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "core/evaluator.h"
+#include "core/fp64_device.h"
 #include "core/token_rows.h"
 #include "reference/cut_tables.h"
+#include "reference/evaluate_anywhere.h"
 #include "reference/noise_each.h"
 #include "reference/round_each.h"
 #include "rules/rules.h"
@@ -79,8 +81,8 @@ double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<c
   return elems > 0 ? std::max(1.0, cost.flops / 2 / static_cast<double>(elems)) : 1.0;
 }
 
-void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outputs,
-                              Held& held) const {
+void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outputs, Held& held,
+                              bool on_device) const {
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
   for (const EvalTensor* t : held.in) {
@@ -96,9 +98,16 @@ void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outpu
       options_.seed * 0x9e3779b97f4a7c15u;  // seeds far apart: 2^64 / golden ratio
   for (size_t i = 0; i < held.in.size(); ++i) {
     if (!held.in[i] || !held.in[i]->is_float()) continue;
-    EvalTensor noisy =
-        perturbed(*held.in[i], kSingleUnit * std::sqrt(length), draw + index * 64 + i);
-    if (flags(plan_.steps[index].op) & kElementwise) keep_whole_numbers(*held.in[i], noisy);
+    const Fp64Device::Noise noise{
+        .size = kSingleUnit * std::sqrt(length),
+        .seed = draw + index * 64 + i,
+        .keeps_whole_numbers = (flags(plan_.steps[index].op) & kElementwise) != 0};
+    if (on_device) {
+      held.keep(i, fp64_device()->perturbed(*held.in[i], noise));
+      continue;
+    }
+    EvalTensor noisy = perturbed(*held.in[i], noise.size, noise.seed);
+    if (noise.keeps_whole_numbers) keep_whole_numbers(*held.in[i], noisy);
     held.keep(i, std::move(noisy));
   }
 }
@@ -220,6 +229,12 @@ EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
 }
 
 EvalTensor PlanEvaluator::value(size_t index) const {
+  EvalTensor t = value_anywhere(index);
+  t.to_host();
+  return t;
+}
+
+EvalTensor PlanEvaluator::value_anywhere(size_t index) const {
   const plan::PlanValue& v = plan_.values[index];
   using Kind = plan::PlanValue::Kind;
   if (v.kind == Kind::kConstant) return EvalTensor::from(plan_.blob(v.constant).bytes);
@@ -233,7 +248,13 @@ EvalTensor PlanEvaluator::value(size_t index) const {
                    "plan value " + std::to_string(index) + " is not live");
     return *values_[index];
   }
-  return view_of(v, value(v.alias_of), symbols_);
+  const EvalTensor base = value_anywhere(static_cast<size_t>(v.alias_of));
+  if (base.there == nullptr) return view_of(v, base, symbols_);
+  const Shape shape = shape_of(v.shape);
+  const Shape strides = v.strides.empty() ? row_major_strides(shape) : shape_of(v.strides);
+  EvalTensor view = fp64_device()->strided(base, shape, strides, v.offset_elems.evaluate(symbols_));
+  view.dtype = v.dtype;
+  return view;
 }
 
 void PlanEvaluator::set_exact_constant(size_t step, size_t input, const Tensor& contents) {
@@ -291,7 +312,8 @@ void PlanEvaluator::read_value(int32_t index, size_t input, Held& held) const {
     const Tensor& bytes = plan_.blob(v.constant).bytes;
     return read_constant(bytes, input, held, from(bytes));
   }
-  if (v.kind == Kind::kShapeValues || v.kind == Kind::kAlias) return held.keep(input, value(index));
+  if (v.kind == Kind::kShapeValues || v.kind == Kind::kAlias)
+    return held.keep(input, value_anywhere(static_cast<size_t>(index)));
   const std::optional<EvalTensor>& live = values_[index];
   VERNIER_ASSERT(live.has_value(), "plan value " + std::to_string(index) + " is not live");
   held.in[input] = &*live;
@@ -349,7 +371,9 @@ std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) co
   const Held held = read(index, &tables);
   std::vector<std::optional<EvalTensor>> inputs(held.in.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (held.in[i]) inputs[i] = *held.in[i];
+    if (!held.in[i]) continue;
+    inputs[i] = *held.in[i];
+    inputs[i]->to_host();
   }
   for (const LargeTable& large : tables) {
     Held ids(held.in.size());
@@ -387,19 +411,23 @@ std::vector<EvalTensor> PlanEvaluator::outputs_of(size_t index) const {
       continue;
     }
     const plan::PlanValue& v = plan_.value(o);
-    out.emplace_back(v.dtype, shape_of(v.shape));
+    out.push_back(EvalTensor::shaped(v.dtype, shape_of(v.shape)));
   }
   return out;
 }
 
 // Takes the operands at their points now, so that the noise of what follows is not rounded away.
-void PlanEvaluator::round_operands(size_t index, Rounding& rounding, Held& held) const {
+void PlanEvaluator::round_operands(size_t index, Rounding& rounding, Held& held,
+                                   bool on_device) const {
   const plan::Step& step = plan_.steps[index];
   const bool rotates =
       step.op == OpKind::kAttention && held.in.size() > kCosine && held.in[kCosine];
   for (size_t i = 0; i < operand_count(step, rotates); ++i) {
     if (!held.in[i] || !held.in[i]->is_float()) continue;
-    if (rounding.changes(i)) {
+    if (on_device) {
+      fp64_device()->see(rounding, i, *held.in[i]);
+      if (rounding.changes(i)) held.keep(i, fp64_device()->rounded(rounding.at(i), *held.in[i]));
+    } else if (rounding.changes(i)) {
       if (!held.own[i]) held.keep(i, *held.in[i]);
       reference::round_each(rounding, i, held.own[i]->f);
     } else {
@@ -449,6 +477,7 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   const bool ideal = options_.evaluation == Evaluation::kIdeal;
   Held held = read(index);
   const bool finds = plan_.begins_segment(static_cast<int32_t>(index));
+  if (finds) held.to_host();
   runtime::FoundSizes found = finds ? find_sizes(index, held) : runtime::FoundSizes();
   const bool is_done = !found.results.empty();
   std::vector<EvalTensor> out = is_done ? std::move(found.results) : outputs_of(index);
@@ -456,20 +485,36 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   PointPeaks own_peaks{};
   if (options_.peaks && peaks == nullptr) peaks = &own_peaks;
   rounding.record(peaks);
-  if (ideal && !is_done) {
-    round_operands(index, rounding, held);
-    if (!is_simulated(rounding.accumulator())) add_noise(index, out, held);
+  Fp64Device* device = fp64_device();
+  if (!is_done) {
+    const EvalCall call{step.attrs, held.in, out, rounding};
+    const bool on_device = device != nullptr && device->takes(step.op, call);
+    if (!on_device) held.to_host();
+    if (ideal) {
+      round_operands(index, rounding, held, on_device);
+      if (!is_simulated(rounding.accumulator())) add_noise(index, out, held, on_device);
+    }
+    reference::evaluate_anywhere(step.op, call);
   }
-  if (!is_done) evaluator(step.op)({step.attrs, held.in, out, rounding});
   keep_memory(held);
   // What only moves values has no point of its own; its result is stored all the same.
   if (peaks != nullptr && rounding_points(step.op).empty()) {
-    for (const EvalTensor& t : out) rounding.see(0, t.f);
+    for (const EvalTensor& t : out) {
+      if (t.there)
+        device->see(rounding, 0, t);
+      else
+        rounding.see(0, t.f);
+    }
   }
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     if (step.outputs[i] == plan::kNone) continue;
     const PointRounding stored{out[i].dtype};
-    if (ideal && is_simulated(stored)) reference::round_each(stored, out[i].f);
+    if (ideal && is_simulated(stored)) {
+      if (out[i].there)
+        out[i] = device->rounded(stored, out[i]);
+      else
+        reference::round_each(stored, out[i].f);
+    }
     slot_of(step.outputs[i]) = std::move(out[i]);
   }
   if (options_.peaks) options_.peaks(index, *peaks);

@@ -87,7 +87,9 @@ class PlanEvaluator {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       evaluate_step(s);
       for (int32_t out : plan_.steps[s].outputs) {
-        if (out != plan::kNone) observe(s, static_cast<size_t>(out), *slot_of(out));
+        if (out == plan::kNone) continue;
+        if (!leaves_on_device_) slot_of(out)->to_host();
+        observe(s, static_cast<size_t>(out), *slot_of(out));
       }
       release_after(s);
     }
@@ -96,6 +98,16 @@ class PlanEvaluator {
   /// in order evaluate_step and release_after. `peaks`, where given, gets the largest absolute
   /// value at each rounding point of the step.
   void begin(const std::vector<Tensor>& inputs);
+  /// From now on what run() shows may lie on the device in use (core/fp64_device.h).
+  void leave_on_device() { leaves_on_device_ = true; }
+  /// Without showing anything.
+  void run(const std::vector<Tensor>& inputs) {
+    begin(inputs);
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      evaluate_step(s);
+      release_after(s);
+    }
+  }
   /// The most bytes that an evaluation with these sizes holds at a time: live values and what a
   /// step reads and writes, in 8 bytes per element. Without a size of tokens: of all places.
   uint64_t bytes(std::map<std::string, int64_t> symbols) const;
@@ -120,6 +132,8 @@ class PlanEvaluator {
   /// The value of a plan value that is an input, a constant, an output or still live (aliases are
   /// copied).
   EvalTensor value(size_t index) const;
+  /// The same, on the device if its array is there.
+  EvalTensor value_anywhere(size_t index) const;
   EvalTensor value(int32_t index) const { return value(static_cast<size_t>(index)); }
 
  private:
@@ -134,6 +148,14 @@ class PlanEvaluator {
       own[i] = std::move(t);
       in[i] = &*own[i];
     }
+    // Copies what lies on a device.
+    void to_host() {
+      for (size_t i = 0; i < in.size(); ++i) {
+        if (in[i] == nullptr || in[i]->there == nullptr) continue;
+        if (!own[i]) keep(i, *in[i]);
+        own[i]->to_host();
+      }
+    }
   };
   std::optional<EvalTensor>& slot_of(int32_t value) { return values_[value]; }
   // How many inputs a step has, by index.
@@ -145,15 +167,17 @@ class PlanEvaluator {
   using Make = std::function<EvalTensor(std::vector<double> memory)>;
   void read_constant(const Tensor& constant, size_t input, Held& held, const Make& make) const;
   void keep_memory(Held& held);
-  void round_operands(size_t step, Rounding& rounding, Held& held) const;
+  void round_operands(size_t step, Rounding& rounding, Held& held, bool on_device) const;
   std::vector<EvalTensor> outputs_of(size_t step) const;
-  void add_noise(size_t step, const std::vector<EvalTensor>& outputs, Held& held) const;
+  void add_noise(size_t step, const std::vector<EvalTensor>& outputs, Held& held,
+                 bool on_device) const;
   Shape shape_of(const SymShape& shape) const;
   runtime::FoundSizes find_sizes(size_t step, const Held& held);
 
   const plan::Plan& plan_;
   const backend::Backend& backend_;
   EvaluatorOptions options_;
+  bool leaves_on_device_ = false;
   std::map<std::pair<size_t, size_t>, Tensor> exact_constants_;  // by step and input
   std::vector<plan::Guard> guards_;  // the plan's, and what its steps need besides
   std::map<std::string, int64_t> symbols_;

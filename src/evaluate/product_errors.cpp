@@ -92,7 +92,7 @@ void ProductErrorMeter::add_run(const NamedTensors& inputs, bool starts_batch) {
   Run run{.inputs = {}, .right = {}, .starts_batch = starts_batch};
   for (const std::string& name : exact_.input_names) run.inputs.push_back(*find(inputs, name));
   PlanEvaluator f(exact_, backend_, options(Evaluation::kExact, in_fp64_.get()));
-  f.run(run.inputs, [](size_t, size_t, const EvalTensor&) {});
+  f.run(run.inputs);
   for (const int32_t output : exact_.outputs) run.right.push_back(f.value(output));
   runs_.push_back(std::move(run));
 }
@@ -104,7 +104,7 @@ double ProductErrorMeter::answers(const plan::Plan& stored) const {
   for (const Run& run : runs_) {
     if (run.starts_batch) cell.assign(run.right.size(), {});
     PlanEvaluator ideal(stored, backend_, options(Evaluation::kIdeal, &constants));
-    ideal.run(run.inputs, [](size_t, size_t, const EvalTensor&) {});
+    ideal.run(run.inputs);
     for (size_t o = 0; o < run.right.size(); ++o) {
       cell[o].add(ideal.value(stored.outputs[o]), run.right[o]);
       largest = std::max(largest, cell[o].relative(scales_[o]));

@@ -54,7 +54,7 @@ class Audit {
          .seed = seed,
          .peaks = [this](size_t step, const PointPeaks& peaks) { ranges_.note(step, peaks); },
          .watch = watch_});
-    f.run(ordered, [](size_t, size_t, const EvalTensor&) {});
+    f.run(ordered);
   }
 
   const plan::Plan& plan_;

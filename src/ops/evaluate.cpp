@@ -6,9 +6,11 @@
 #include <set>
 
 #include "core/evaluator.h"
+#include "core/fp64_device.h"
 #include "core/token_rows.h"
 #include "ops/infer.h"
 #include "reference/cut_tables.h"
+#include "reference/evaluate_anywhere.h"
 #include "rules/rules.h"
 
 namespace vernier::ops {
@@ -114,6 +116,9 @@ class Evaluator {
     for (size_t i = 0; options_.wanted.empty() && i < graph_.outputs.size(); ++i)
       result_.outputs[graph_.output_names[i]] = materialize(graph_.outputs[i]);
     for (ir::ValueId id : kept_) result_.values[id] = std::move(live_.at(id));
+    for (auto& [name, value] : result_.outputs) value.to_host();
+    if (!options_.leave_on_device)
+      for (auto& [id, value] : result_.values) value.to_host();
     return std::move(result_);
   }
 
@@ -208,6 +213,10 @@ class Evaluator {
     const auto it = live_.find(id);
     return it != live_.end() && it->second.is_float() && uses_[id] == 1;
   }
+  bool is_there(ir::ValueId id) const {
+    const auto it = live_.find(id);
+    return it != live_.end() && it->second.there != nullptr;
+  }
   // The same elements in another shape.
   static bool only_reshapes(OpKind op) {
     using enum OpKind;
@@ -233,6 +242,8 @@ class Evaluator {
       if (operand == ir::kNoValue || !is_last_use(operand)) continue;
       const EvalTensor& x = live_.at(operand);
       if (moves ? x.elems() != num_elems(shape) : x.shape != shape) continue;
+      if (!moves && std::ranges::any_of(node.inputs, [&](ir::ValueId id) { return is_there(id); }))
+        continue;
       std::vector<EvalTensor> out(1);
       out[0] = std::move(live_.at(operand));
       out[0].dtype = result.dtype;
@@ -260,15 +271,30 @@ class Evaluator {
       if (value == ir::kNoValue)
         out.emplace_back();
       else
-        out.emplace_back(graph_.value(value).dtype, concrete(graph_.value(value).shape));
+        out.push_back(
+            EvalTensor::shaped(graph_.value(value).dtype, concrete(graph_.value(value).shape)));
     }
     const Rounding exact;
+    if (Fp64Device* device = fp64_device();
+        device != nullptr && device->takes(node.op, {node.attrs, in, out, exact}))
+      move_operands(node, *device);
     try {
-      evaluator(node.op)({node.attrs, in, out, exact});
+      reference::evaluate_anywhere(node.op, {node.attrs, in, out, exact});
     } catch (const Error& error) {
       GraphContext(graph_, id).fail(error.what());
     }
     finish(node, out);
+  }
+  // Large operands that later nodes read, too, are copied to the device once.
+  void move_operands(const ir::Node& node, Fp64Device& device) {
+    constexpr int64_t kLargeElems = int64_t{1} << 16;
+    for (ir::ValueId id : node.inputs) {
+      const auto it = live_.find(id);
+      if (it == live_.end() || !it->second.is_float() || it->second.there != nullptr ||
+          it->second.elems() < kLargeElems || uses_[id] == 1)
+        continue;
+      it->second = device.copied(it->second);
+    }
   }
   void finish(const ir::Node& node, std::vector<EvalTensor>& out) {
     for (size_t i = 0; i < out.size(); ++i) store(node.outputs[i], std::move(out[i]));

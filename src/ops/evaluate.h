@@ -38,6 +38,8 @@ struct EvaluateOptions {
   const std::set<std::string>* names = nullptr;
   /// Constants that evaluations share; null: none are. Must outlive the evaluation.
   ConstantCache* constants = nullptr;
+  /// Evaluation::values may lie on the device in use (core/fp64_device.h).
+  bool leave_on_device = false;
   /// Time is checked before every node, memory once before the first: evaluation_bytes().
   Watch watch;
 };

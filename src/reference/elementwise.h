@@ -100,6 +100,30 @@ void for_each_pair(const EvalTensor& a, const EvalTensor& b, const Shape& out, c
   });
 }
 
+/// The same on all threads. The body writes elements of its own and throws nothing.
+template <class Body>
+void for_each_pair_in_parts(const EvalTensor& a, const EvalTensor& b, const Shape& out,
+                            const Body& body) {
+  const PairRows rows = pair_rows(a.shape, b.shape, out);
+  if (rows.cols == 0) return;
+  const auto row = [&](const std::array<int64_t, 2>& starts, int64_t at, int64_t begin,
+                       int64_t end) {
+    for (int64_t j = begin; j < end; ++j)
+      body(static_cast<size_t>(at + j), static_cast<size_t>(starts[0] + j * rows.steps[0]),
+           static_cast<size_t>(starts[1] + j * rows.steps[1]));
+  };
+  if (rows.count == 1) {
+    in_parallel(rows.cols, kCopyGrain,
+                [&](int64_t begin, int64_t end) { row(rows.starts(0), 0, begin, end); });
+    return;
+  }
+  in_parallel(rows.count, std::max<int64_t>(1, kCopyGrain / rows.cols),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t r = begin; r < end; ++r)
+                  row(rows.starts(r), r * rows.cols, 0, rows.cols);
+              });
+}
+
 /// y[i] = f(a[…], b[…]) over the broadcast of a and b to the shape of y, for floats, on all
 /// threads. y may be the memory of an operand that is not repeated.
 template <class F>
@@ -136,7 +160,8 @@ void combine_floats(const EvalTensor& a, const EvalTensor& b, EvalTensor& y, con
   });
 }
 
-/// out = f(a, b) for floats, wrap(g(a, b)) for integers and bool, with broadcasting.
+/// out = f(a, b) for floats, wrap(g(a, b)) for integers and bool, with broadcasting. They throw
+/// nothing.
 template <class F, class G>
 void combine(const EvalCall& call, const F& f, const G& g) {
   const EvalTensor &a = *call.in[0], &b = *call.in[1];
@@ -145,7 +170,7 @@ void combine(const EvalCall& call, const F& f, const G& g) {
     combine_floats(a, b, y, f);
     return round_out_each(call, 0);
   }
-  for_each_pair(a, b, y.shape, [&](size_t at, size_t i, size_t j) {
+  for_each_pair_in_parts(a, b, y.shape, [&](size_t at, size_t i, size_t j) {
     y.i[at] = wrap_integer(y.dtype, g(a.i[i], b.i[j]));
   });
 }

@@ -1,5 +1,6 @@
 // FP64 evaluators of the broadcasting arithmetic operators.
 // Contract: core/evaluator.h; each function is one row of ops.def.
+#include <algorithm>
 #include <cmath>
 
 #include "core/attrs.h"
@@ -8,8 +9,9 @@
 namespace vernier::reference {
 namespace {
 
-void require_divisor(const char* op, int64_t divisor) {
-  if (divisor != 0) return;
+void require_divisors(const char* op, const EvalCall& call) {
+  const EvalTensor& y = call.out[0];
+  if (y.is_float() || y.elems() == 0 || std::ranges::count(call.in[1]->i, 0) == 0) return;
   throw Error(ErrorCode::kInput,
               std::string(op) + ": integer division by zero; the second input must not hold 0");
 }
@@ -80,12 +82,10 @@ void eval_mul(const EvalCall& call) {
 }
 void eval_div(const EvalCall& call) {
   const DType type = call.out[0].dtype;
+  require_divisors("Div", call);
   combine(
       call, [](double a, double b) { return a / b; },
-      [=](int64_t a, int64_t b) {
-        require_divisor("Div", b);
-        return integer_div(type, a, b);
-      });
+      [=](int64_t a, int64_t b) { return integer_div(type, a, b); });
 }
 
 // The result has the type of the base. int ^ int is exact (modulo 2^bits) for exponents >= 0;
@@ -111,6 +111,7 @@ void eval_pow(const EvalCall& call) {
 // fmod: sign of the dividend (C); otherwise sign of the divisor (Python).
 void eval_mod(const EvalCall& call) {
   const bool truncated = decode<ModAttrs>(call.attrs).fmod;
+  require_divisors("Mod", call);
   const DType type = call.out[0].dtype;
   combine(
       call,
@@ -119,7 +120,6 @@ void eval_mod(const EvalCall& call) {
         return !truncated && r != 0 && (r < 0) != (b < 0) ? r + b : r;
       },
       [=](int64_t a, int64_t b) {
-        require_divisor("Mod", b);
         const int64_t r = integer_rem(type, a, b);
         const bool shift = !truncated && type != DType::kU64 && r != 0 && (r < 0) != (b < 0);
         return shift ? r + b : r;

@@ -1,5 +1,6 @@
 // FP64 evaluators of comparisons, boolean and bitwise operators, tests, Where.
 // Contract: core/evaluator.h; each function is one row of ops.def.
+#include <algorithm>
 #include <cmath>
 
 #include "core/attrs.h"
@@ -14,12 +15,13 @@ void compare(const EvalCall& call, const F& f, const G& g) {
   const EvalTensor &a = *call.in[0], &b = *call.in[1];
   std::vector<int64_t>& y = call.out[0].i;
   if (a.is_float()) {
-    for_each_pair(a, b, call.out[0].shape,
-                  [&](size_t at, size_t i, size_t j) { y[at] = f(a.f[i], b.f[j]) ? 1 : 0; });
+    for_each_pair_in_parts(a, b, call.out[0].shape, [&](size_t at, size_t i, size_t j) {
+      y[at] = f(a.f[i], b.f[j]) ? 1 : 0;
+    });
     return;
   }
-  for_each_pair(a, b, call.out[0].shape,
-                [&](size_t at, size_t i, size_t j) { y[at] = g(a.i[i], b.i[j]) ? 1 : 0; });
+  for_each_pair_in_parts(a, b, call.out[0].shape,
+                         [&](size_t at, size_t i, size_t j) { y[at] = g(a.i[i], b.i[j]) ? 1 : 0; });
 }
 
 // out = g(a, b) on integers and bools.
@@ -123,18 +125,35 @@ void eval_greater_or_equal(const EvalCall& call) {
 void eval_where(const EvalCall& call) {
   const EvalTensor &condition = *call.in[0], &x = *call.in[1], &y = *call.in[2];
   EvalTensor& out = call.out[0];
+  if (out.elems() == 0) return;
   const std::array strides{broadcast_strides(condition.shape, out.shape),
                            broadcast_strides(x.shape, out.shape),
                            broadcast_strides(y.shape, out.shape)};
-  for_each_broadcast(out.shape, strides, [&](int64_t at, const std::array<int64_t, 3>& offsets) {
-    const bool first = condition.i[offsets[0]] != 0;
-    const EvalTensor& from = first ? x : y;
-    const auto i = static_cast<size_t>(offsets[first ? 1 : 2]);
-    if (out.is_float())
-      out.f[at] = from.f[i];
-    else
-      out.i[at] = from.i[i];
-  });
+  const size_t outer = std::max<size_t>(out.rank(), 1) - 1;
+  const int64_t cols = out.rank() == 0 ? 1 : out.shape.back();
+  const auto choose = [&](const auto& from_x, const auto& from_y, auto& to) {
+    in_parallel(out.elems() / cols, std::max<int64_t>(1, kCopyGrain / cols),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t row = begin; row < end; ++row) {
+                    std::array<int64_t, 3> at{}, step{};
+                    int64_t place = row;
+                    for (size_t axis = outer; axis-- > 0; place /= out.shape[axis]) {
+                      for (size_t n = 0; n < 3; ++n)
+                        at[n] += place % out.shape[axis] * strides[n][axis];
+                    }
+                    for (size_t n = 0; n < 3 && out.rank() > 0; ++n) step[n] = strides[n].back();
+                    for (int64_t j = 0; j < cols; ++j) {
+                      const bool first = condition.i[at[0] + j * step[0]] != 0;
+                      to[row * cols + j] =
+                          first ? from_x[at[1] + j * step[1]] : from_y[at[2] + j * step[2]];
+                    }
+                  }
+                });
+  };
+  if (out.is_float())
+    choose(x.f, y.f, out.f);
+  else
+    choose(x.i, y.i, out.i);
 }
 
 }  // namespace vernier::reference

@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "core/attrs.h"
+#include "core/threads.h"
 #include "reference/layout.h"
+#include "reference/parts.h"
 
 namespace vernier::reference {
 namespace {
@@ -74,14 +76,30 @@ void eval_gather(const EvalCall& call) {
   const EvalTensor &data = *call.in[0], &indices = *call.in[1];
   const AxisView view =
       view_axis(data.shape, normalize_axis(decode<AxisAttrs>(call.attrs).axis, data.rank()));
-  const int64_t count = indices.elems(), outer = view.inner == 0 ? 0 : view.outer;
-  for (int64_t k = 0; k < count; ++k) {
-    const int64_t row = wrap_index(indices.i[k], view.size, k);
-    for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t i = 0; i < view.inner; ++i)
-        copy_element(data, view.at(o, row, i), call.out[0], (o * count + k) * view.inner + i);
-    }
-  }
+  const int64_t count = indices.elems(), inner = view.inner;
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  const auto wrap = [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) rows[k] = wrap_index(indices.i[k], view.size, k);
+  };
+  const auto [least, most] = std::ranges::minmax_element(indices.i);
+  if (count > 0 && *least >= -view.size && *most < view.size)
+    in_parallel(count, kCopyGrain, wrap);
+  else
+    wrap(0, count);  // throws
+  if (inner == 0 || count == 0) return;
+  const auto copy_rows = [&](const auto& from, auto& to) {
+    in_parallel(view.outer * count, std::max<int64_t>(1, kCopyGrain / inner),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t at = begin; at < end; ++at)
+                    std::copy_n(from.data() + view.at(at / count, rows[at % count], 0), inner,
+                                to.data() + at * inner);
+                });
+  };
+  EvalTensor& y = call.out[0];
+  if (y.is_float())
+    copy_rows(data.f, y.f);
+  else
+    copy_rows(data.i, y.i);
 }
 
 void eval_gather_elements(const EvalCall& call) {

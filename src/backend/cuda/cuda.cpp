@@ -7,7 +7,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/fp64_products.h"
+#include "backend/cuda/fp64_device.h"
 #include "backend/cuda/handle.h"
 #include "backend/cuda/target.h"
 #include "core/fork.h"
@@ -270,7 +270,7 @@ const Backend& cuda_backend() {
       .available = &cuda_available,
       .runs_engine_of =
           [](std::string_view built_for) { return cuda::runs_on(built_for, cuda::target()); },
-      .fp64_products = &cuda::make_fp64_products,
+      .fp64_device = &cuda::make_fp64_device,
   };
   return kBackend;
 }

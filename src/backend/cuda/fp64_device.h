@@ -1,4 +1,4 @@
-// Products of doubles in host memory on the GPU.
+// The GPU as a help of the FP64 evaluators.
 #pragma once
 #include <memory>
 
@@ -6,9 +6,9 @@
 
 namespace vernier::backend::cuda {
 
-/// On the first GPU; throws Error(kMachine). Cost: a and c once over the bus, b each time or, if it
-/// is kept, once. Memory of the device: kept matrices, as far as it has enough; for each of up to
-/// twelve threads b and two chunks of 512 rows, which page-locked memory of the host holds, too.
-std::unique_ptr<Fp64Device> make_fp64_products();
+/// On the first GPU; throws Error(kMachine). Memory of the device: kept constants, as far as it has
+/// enough; what evaluations hold; for products in host memory, of each of up to twelve threads, b
+/// and two chunks of 512 rows, which page-locked memory of the host holds, too.
+std::unique_ptr<Fp64Device> make_fp64_device();
 
 }  // namespace vernier::backend::cuda

@@ -6,7 +6,8 @@
 
 namespace vernier::verify {
 
-std::unique_ptr<Fp64Device> device_for_fp64(const Request& request, const backend::Backend& backend) {
+std::unique_ptr<Fp64Device> device_for_fp64(const Request& request,
+                                            const backend::Backend& backend) {
   const std::string& asked = request.evaluate_on;
   if (asked == "cpu") return nullptr;
   if (asked.empty()) {

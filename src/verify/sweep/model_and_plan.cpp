@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "core/fp64_device.h"
 #include "core/token_rows.h"
 #include "ops/evaluate.h"
 #include "verify/sweep/decisions.h"
@@ -35,26 +36,37 @@ std::map<size_t, std::vector<size_t>> named_aliases(const plan::Plan& plan) {
   return aliases;
 }
 
+EvalTensor on_host(EvalTensor t) {
+  t.to_host();
+  return t;
+}
+
+SquaredDifference squared_difference(const EvalTensor& got, const EvalTensor& want) {
+  if (got.there || want.there) return fp64_device()->difference(got, want);
+  SquaredDifference d{.agree = got.i == want.i};
+  for (size_t i = 0; i < want.f.size(); ++i) {
+    const double g = got.f[i], w = want.f[i], error = g - w;
+    if (std::isfinite(error)) {
+      d.squares += error * error;
+      d.reference += w * w;
+    } else {
+      d.agree = d.agree && same_non_finite(g, w);
+    }
+  }
+  return d;
+}
+
 // F beside R in one pass, as far as they agree; everything about them where they do not.
 Distance difference(const EvalTensor& got, const EvalTensor& want) {
   constexpr double kAgree = 1e-7;  // below every limit of rms(F − R) / rms(R)
   Distance d;
   d.elems = want.elems();
-  bool agree = got.i == want.i;
-  double squares = 0, reference = 0;
-  for (size_t i = 0; i < want.f.size(); ++i) {
-    const double g = got.f[i], w = want.f[i], error = g - w;
-    if (std::isfinite(error)) {
-      squares += error * error;
-      reference += w * w;
-    } else {
-      agree = agree && same_non_finite(g, w);
-    }
-  }
-  if (!agree || squares > kAgree * kAgree * reference) return distance(got, want);
+  const SquaredDifference found = squared_difference(got, want);
+  if (!found.agree || found.squares > kAgree * kAgree * found.reference)
+    return distance(on_host(got), on_host(want));
   if (d.elems == 0) return d;
-  d.rms = std::sqrt(squares / static_cast<double>(d.elems));
-  d.rms_reference = std::sqrt(reference / static_cast<double>(d.elems));
+  d.rms = std::sqrt(found.squares / static_cast<double>(d.elems));
+  d.rms_reference = std::sqrt(found.reference / static_cast<double>(d.elems));
   return d;
 }
 
@@ -86,7 +98,8 @@ std::optional<EvalTensor> at_tokens(const EvalTensor& want, const EvalTensor& go
       !std::equal(inner.begin(), inner.end(), want.shape.begin() + 2) || got.shape[rows] < tokens)
     return std::nullopt;
   const int64_t row = num_elems(inner);
-  EvalTensor found = got;
+  if (want.there) return fp64_device()->with_rows(got, {want, places, row});
+  EvalTensor found = on_host(got);
   const auto take = [&](const auto& from, auto& to) {
     if (from.empty()) return;
     for (int64_t t = 0; t < tokens; ++t)
@@ -131,6 +144,7 @@ RowsInFp64 evaluate_rows(const Context& context, const Group& group,
   options.names = &names;
   options.watch = context.watch;
   options.constants = context.in_fp64.get();
+  options.leave_on_device = true;
   const ops::Evaluation r = ops::evaluate(model, {inputs.begin(), inputs.end()}, options);
   const auto named = named_values(model, r);
   const std::vector<Tensor> ordered = in_plan_order(context, inputs);
@@ -154,12 +168,21 @@ RowsInFp64 evaluate_rows(const Context& context, const Group& group,
     if (compared.fits) compared.distance = difference(got, *want);
     result.compared.push_back(compared);
   };
+  EvalTensor here;
+  const auto of_model_here = [&](size_t index, const EvalTensor& got) -> const EvalTensor* {
+    const EvalTensor* want = of_model(index, got);
+    if (want == nullptr || want->there == nullptr) return want;
+    here = on_host(*want);
+    return &here;
+  };
   auto aliases = named_aliases(plan);
   PlanEvaluator f = f_of(context);
+  f.leave_on_device();
   f.run(ordered, [&](size_t step, size_t index, const EvalTensor& got) {
-    result.ties += take_ties_of_model(plan, step, context.precision.rewrite_limit, of_model, f);
+    result.ties +=
+        take_ties_of_model(plan, step, context.precision.rewrite_limit, of_model_here, f);
     compare(step, index, got);
-    for (const size_t alias : aliases[index]) compare(step, alias, f.value(alias));
+    for (const size_t alias : aliases[index]) compare(step, alias, f.value_anywhere(alias));
   });
   const BatchAxes& axes = context.inputs.axes;
   if (!axes.known() || axes.fixed_rows > 1 || !context.inputs.mixed.empty()) return result;
@@ -168,7 +191,7 @@ RowsInFp64 evaluate_rows(const Context& context, const Group& group,
     exact = answers_of(context, plan, f);
   } else {  // on F's own decisions
     PlanEvaluator own = f_of(context);
-    own.run(ordered, [](size_t, size_t, const EvalTensor&) {});
+    own.run(ordered);
     exact = answers_of(context, plan, own);
   }
   if (!has_rows(r.outputs, axes, rows.size()) || !has_rows(exact, axes, rows.size())) return result;

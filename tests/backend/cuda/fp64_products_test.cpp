@@ -1,7 +1,5 @@
 // Products of doubles on the GPU, which verify's FP64 evaluation uses, beside the plain loops that
-// define them. Contract: core/fp64_products.h.
-#include "backend/cuda/fp64_products.h"
-
+// define them. Contract: core/fp64_device.h.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/fp64_device.h"
 #include "backend/device_under_test.h"
 #include "reference/matmul.h"
 
@@ -41,13 +40,13 @@ class DoubleProducts : public testing::Test {
     if (const Support here = cuda_available(); !here) GTEST_SKIP() << "SKIP: " << here.reason;
     // Threads that launch cuBLAS at once: racecheck fails to track their launches and does not end.
     if (device_under_test().bare()) GTEST_SKIP() << "SKIP: not for memory checkers";
-    products_ = cuda::make_fp64_products();
+    products_ = cuda::make_fp64_device();
   }
   Numbers product(const Sizes& s, const Numbers& a, const Numbers& b, Numbers c) {
     products_->multiply_add(s.m, s.n, s.k, a.data(), b.data(), c.data());
     return c;
   }
-  std::unique_ptr<vernier::Fp64Products> products_;
+  std::unique_ptr<vernier::Fp64Device> products_;
 };
 
 bool same_bits(const double* a, const double* b, int64_t count) {

@@ -1,11 +1,11 @@
 // Products of doubles in host memory through cuBLASLt, on the tensor cores of FP64 where the chip
-// has them. Contract: core/fp64_products.h.
+// has them. Contract: core/fp64_device.h.
 //
 // Rows go in chunks of kRows, whatever their number, so that every row meets the same algorithm,
 // which does not split k. Each thread that multiplies has a lane: two chunks on their way at a
 // time, so that while one is copied and multiplied the host copies the other to and from
 // page-locked memory. Matrices b that stay are copied to the GPU once.
-#include "backend/cuda/fp64_products.h"
+#include "backend/cuda/cublaslt/fp64_products.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -225,55 +225,14 @@ class Lanes {
   std::vector<std::unique_ptr<Lane>> free_;
 };
 
-// Copies of matrices that stay, made when they are first multiplied with.
-class KeptMatrices {
+}  // namespace
+
+class HostProducts::Parts {
  public:
-  KeptMatrices() { make_stream(stream_); }
-  void keep(const double* b, int64_t elems) {
-    const std::lock_guard lock(mutex_);
-    kept_[b].elems = elems;
+  explicit Parts(fp64::KeptArrays& kept) : kept_(kept) {
+    check_cublas(cublasLtCreate(&handle_.value), "opening cuBLASLt");
   }
-  void forget(const double* b) {
-    const std::lock_guard lock(mutex_);
-    kept_.erase(b);
-  }
-  // On the GPU; null: it does not stay, or the GPU has little memory left.
-  const double* find(const double* b, int64_t elems) {
-    const std::lock_guard lock(mutex_);
-    const auto found = kept_.find(b);
-    if (found == kept_.end() || found->second.elems != elems) return nullptr;
-    Kept& kept = found->second;
-    if (!kept.copied) {
-      size_t free = 0, total = 0;
-      check_cuda(cudaMemGetInfo(&free, &total), "asking for the memory of the GPU");
-      if (free / 4 < static_cast<size_t>(elems) * sizeof(double)) return nullptr;
-      copy_to_gpu(b, kept.copy.of(elems), elems, stream_.value);
-      check_cuda(cudaStreamSynchronize(stream_.value), "copying doubles to the GPU");
-      kept.copied = true;
-    }
-    return kept.copy.of(elems);
-  }
-
- private:
-  struct Kept {
-    int64_t elems = 0;
-    bool copied = false;
-    DeviceMemory copy;
-  };
-  std::mutex mutex_;
-  Handle<cudaStream_t, &cudaStreamDestroy> stream_;
-  std::map<const double*, Kept> kept_;
-};
-
-class Products final : public Fp64Products {
- public:
-  Products() { check_cublas(cublasLtCreate(&handle_.value), "opening cuBLASLt"); }
-  double least() const override { return kLeast; }
-  void keep(const double* b, int64_t elems) override { kept_.keep(b, elems); }
-  void forget(const double* b) override { kept_.forget(b); }
-
-  void multiply_add(int64_t m, int64_t n, int64_t k, const double* a, const double* b,
-                    double* c) override {
+  void multiply_add(int64_t m, int64_t n, int64_t k, const double* a, const double* b, double* c) {
     const Product& product = product_of(n, k);
     Lanes::Taken taken(lanes_);
     auto& slots = taken.lane().slots;
@@ -322,14 +281,18 @@ class Products final : public Fp64Products {
   }
 
   Handle<cublasLtHandle_t, &cublasLtDestroy> handle_;
+  fp64::KeptArrays& kept_;
   Lanes lanes_;
-  KeptMatrices kept_;
   std::mutex mutex_;
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Product>> products_;
 };
 
-}  // namespace
-
-std::unique_ptr<Fp64Products> make_fp64_products() { return std::make_unique<Products>(); }
+HostProducts::HostProducts(fp64::KeptArrays& kept) : parts_(std::make_unique<Parts>(kept)) {}
+HostProducts::~HostProducts() = default;
+double HostProducts::least() const { return kLeast; }
+void HostProducts::multiply_add(int64_t m, int64_t n, int64_t k, const double* a, const double* b,
+                                double* c) {
+  parts_->multiply_add(m, n, k, a, b, c);
+}
 
 }  // namespace vernier::backend::cuda
