@@ -96,8 +96,9 @@ class Search {
         mode_(precision::name(job.policy.mode)),
         wider_(job.policy.mode == precision::Mode::kW4 ? DType::kW8 : backend_.attended) {}
 
-  Fallback run() {
-    exact_ = plan_of(model_, job_, plan::PlanOptions::Constants::kExact);
+  Fallback run(std::optional<plan::Plan> exact) {
+    exact_ =
+        exact ? std::move(*exact) : plan_of(model_, job_, plan::PlanOptions::Constants::kExact);
     const auto is_quantized = [](const plan::Step& step) {
       return step.op == OpKind::kQuantizedLinear || step.op == OpKind::kWeightOnlyLinear;
     };
@@ -183,11 +184,11 @@ class Search {
 
 }  // namespace
 
-Fallback keep_fragile_products(const ir::Graph& model, Job& job) {
+Fallback keep_fragile_products(const ir::Graph& model, Job& job, std::optional<plan::Plan> exact) {
   if (precision::quantized_type(job.policy.mode) == DType::kUndefined ||
       job.options.int8_error >= 1)
     return {};
-  return Search(model, job).run();
+  return Search(model, job).run(std::move(exact));
 }
 
 void explain(const Fallback& fallback, plan::Plan& plan) {

@@ -3,6 +3,7 @@
 // Contract: docs/quantization.md "Fallback".
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ struct Fallback {
 /// and adds rules that keep products in the wider type, those with the largest errors first, to its
 /// policy until no output is off by more than options.int8_error. Products that a rule of the
 /// user's asks to be quantized stay. A model that is too large to evaluate is not measured. The
-/// same model and options give the same rules.
-Fallback keep_fragile_products(const ir::Graph& model, Job& job);
+/// same model and options give the same rules. `exact`: the job's plan of exact constants, where it
+/// is made already.
+Fallback keep_fragile_products(const ir::Graph& model, Job& job, std::optional<plan::Plan> exact);
 /// Writes what was measured into the ledger.
 void explain(const Fallback& fallback, plan::Plan& plan);
 

@@ -216,13 +216,6 @@ std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const Job& job) {
 
 namespace {
 
-// A graph that only the planner needs, and what the plan takes from the steps before.
-struct Fused {
-  std::shared_ptr<ir::Graph> graph;
-  std::vector<plan::TableBound> table_bounds;
-  std::vector<std::string> notes;
-};
-
 // Refused before the work: the mode would change nothing.
 void check_quantizes(const Job& job, const backend::Backend& backend) {
   const DType type = precision::quantized_type(job.policy.mode);
@@ -253,10 +246,10 @@ void take_int8_operands(const ir::Graph& graph, passes::PassOptions& options) {
   }
 }
 
-using Quantizes = std::function<void(const ir::Graph&, const ir::Node&, const Tensor&)>;
+}  // namespace
 
 Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised,
-           plan::PlanOptions::Constants constants, const Quantizes& quantizes = {}) {
+           plan::PlanOptions::Constants constants, const Quantizes& quantizes) {
   const CompileOptions& options = job.options;
   const backend::Backend& backend = backend_of(options);
   check_quantizes(job, backend);
@@ -295,19 +288,23 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
   return {std::move(asked.raised), std::move(table_bounds), std::move(asked.notes)};
 }
 
-plan::Plan plan_fused(Fused fused, const Job& job, plan::PlanOptions::Constants constants,
-                      plan::KeptConstants* kept) {
+namespace {
+
+plan::PlanOptions plan_options(const Fused& fused, const Job& job,
+                               plan::PlanOptions::Constants constants, plan::KeptConstants* kept) {
   const CompileOptions& options = job.options;
   stage(options, "plan");
   const auto watch_node = [&options](std::string_view node) {
     Watch(options.limits).check_time([&] { return "planning node '" + std::string(node) + "'"; });
   };
-  plan::Plan plan = plan::make_plan(std::move(*fused.graph), backend_of(options),
-                                    {.shapes = options.shapes,
-                                     .table_bounds = std::move(fused.table_bounds),
-                                     .constants = constants,
-                                     .progress = watch_node,
-                                     .kept = kept});
+  return {.shapes = options.shapes,
+          .table_bounds = fused.table_bounds,
+          .constants = constants,
+          .progress = watch_node,
+          .kept = kept};
+}
+
+plan::Plan finished(plan::Plan plan, const Fused& fused, const Job& job) {
   plan.notes.insert(plan.notes.begin(), fused.notes.begin(), fused.notes.end());
   const DType quantized = precision::quantized_type(job.policy.mode);
   for (std::string& note : quantization_notes(plan, quantized, job.fragile))
@@ -318,6 +315,20 @@ plan::Plan plan_fused(Fused fused, const Job& job, plan::PlanOptions::Constants 
 }
 
 }  // namespace
+
+plan::Plan plan_fused(const Fused& fused, const Job& job, plan::PlanOptions::Constants constants,
+                      plan::KeptConstants* kept) {
+  const plan::PlanOptions options = plan_options(fused, job, constants, kept);
+  const ir::Graph& graph = *fused.graph;
+  return finished(plan::make_plan(graph, backend_of(job.options), options), fused, job);
+}
+
+plan::Plan plan_fused(Fused&& fused, const Job& job, plan::PlanOptions::Constants constants,
+                      plan::KeptConstants* kept) {
+  const plan::PlanOptions options = plan_options(fused, job, constants, kept);
+  return finished(plan::make_plan(std::move(*fused.graph), backend_of(job.options), options), fused,
+                  job);
+}
 
 plan::Plan plan_of(const ir::Graph& imported, const Job& job,
                    plan::PlanOptions::Constants constants, const std::set<std::string>& raised,
@@ -369,16 +380,20 @@ Compiled run(const std::string& model_path, const Job& asked) {
   zero_fill(*imported, zero_filled);
   const bool is_decided = take_exported_policy(*imported, result, job);
   if (is_decided) check_quantizes(job, backend_of(job.options));
-  const RangeAudit audit = promote_out_of_range(*imported, job);
-  const Fallback fallback = is_decided ? Fallback() : keep_fragile_products(*imported, job);
+  RangeAudit audit = promote_out_of_range(*imported, job);
+  const Fallback fallback =
+      is_decided ? Fallback() : keep_fragile_products(*imported, job, std::move(audit.exact));
+  audit.exact.reset();
   std::vector<std::vector<passes::ProductName>> quantized;
   const auto take = [&quantized](const ir::Graph&, const ir::Node& product, const Tensor&) {
     quantized.push_back(passes::product_names(product));
   };
-  Fused fused = fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored, take);
+  Fused fused = audit.fused ? std::move(*audit.fused)
+                            : fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored, take);
   std::vector<onnx::QdqProduct> exported;
   if (!job.options.export_qdq.empty()) exported = qdq_products(*imported, job, quantized);
-  if (job.options.canary) result.domains = domains_of(*imported);
+  if (job.options.canary)
+    result.domains = audit.domains ? std::move(*audit.domains) : domains_of(*imported);
   imported.reset();  // the planner can then release the weights
   plan::Plan plan =
       plan_fused(std::move(fused), job, plan::PlanOptions::Constants::kStored, nullptr);

@@ -1,9 +1,11 @@
 // The compiler's stages in order, for compile(), inspect and the tests.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "compile/clock.h"
 #include "compile/scales.h"
@@ -73,6 +75,22 @@ std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const Job& job);
 plan::Plan plan_of(const ir::Graph& imported, const Job& job,
                    plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored,
                    const std::set<std::string>& raised = {}, plan::KeptConstants* kept = nullptr);
+/// A graph that only the planner needs, and what the plan takes from the steps before.
+struct Fused {
+  std::shared_ptr<ir::Graph> graph;
+  std::vector<plan::TableBound> table_bounds;
+  std::vector<std::string> notes;
+};
+using Quantizes = std::function<void(const ir::Graph&, const ir::Node&, const Tensor&)>;
+/// plan_of() up to the planner. `quantizes` is told of every product that is quantized.
+Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised,
+           plan::PlanOptions::Constants constants, const Quantizes& quantizes = {});
+/// The rest of it.
+plan::Plan plan_fused(const Fused& fused, const Job& job, plan::PlanOptions::Constants constants,
+                      plan::KeptConstants* kept = nullptr);
+/// As above, of a graph that nobody needs any more.
+plan::Plan plan_fused(Fused&& fused, const Job& job, plan::PlanOptions::Constants constants,
+                      plan::KeptConstants* kept = nullptr);
 /// The products of an imported graph that this job quantizes, in order.
 std::vector<QuantizedProduct> quantized_products(const ir::Graph& imported, const Job& job);
 /// The options that an engine was built with, as it records them.

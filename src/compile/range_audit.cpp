@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "evaluate/plan_work.h"
+#include "evaluate/range_bounds.h"
 #include "precision/ask.h"
 
 namespace vernier::compiler {
@@ -23,6 +25,20 @@ std::string note_of(const evaluate::RangeRow& row) {
       stored ? "stored" : "computed", row.name, stored ? "store" : "compute");
 }
 
+// The plan of exact constants; where no product is quantized, these are what the engine stores,
+// too.
+void make(const ir::Graph& model, const Job& job, RangeAudit& audit) {
+  constexpr auto kExact = plan::PlanOptions::Constants::kExact;
+  Fused fused = fuse(model, job, {}, kExact);
+  audit.exact = plan_fused(std::as_const(fused), job, kExact);
+  const ir::Graph& graph = *fused.graph;
+  const bool quantizes = std::ranges::any_of(graph.order(), [&](ir::NodeId id) {
+    const OpKind op = graph.node(id).op;
+    return op == OpKind::kQuantizedLinear || op == OpKind::kWeightOnlyLinear;
+  });
+  if (!quantizes) audit.fused = std::move(fused);
+}
+
 }  // namespace
 
 RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
@@ -30,9 +46,9 @@ RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
   if (!precision::may_have_short_range(model, job.policy)) return audit;
   CompileOptions& options = job.options;
   const backend::Backend& backend = backend_of(options);
-  std::optional<evaluate::Domains> domains;
   for (int round = 0; round < kMaxRounds; ++round) {
-    const plan::Plan plan = plan_of(model, job, plan::PlanOptions::Constants::kExact);
+    make(model, job, audit);
+    const plan::Plan& plan = *audit.exact;
     if (!evaluate::needs_range_audit(plan)) break;
     if (evaluate::range_audit_work(plan) > evaluate::kMostWork) {
       audit.notes.push_back(
@@ -41,11 +57,12 @@ RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
       break;
     }
     stage(options, "range audit");
-    if (!domains) domains = domains_of(model);
+    if (!audit.domains) audit.domains = domains_of(model);
+    if (evaluate::fits_by_bounds(plan, *audit.domains)) break;
     const size_t before = options.promotions.size();
     std::vector<evaluate::RangeRow> rows;
     try {
-      rows = evaluate::audit_ranges(plan, backend, *domains, kSeed, Watch(options.limits));
+      rows = evaluate::audit_ranges(plan, backend, *audit.domains, kSeed, Watch(options.limits));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInput) throw;
       audit.notes.push_back(
@@ -64,6 +81,8 @@ RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
       audit.overflows.push_back(row);
     }
     if (options.promotions.size() == before) break;
+    audit.exact.reset();
+    audit.fused.reset();
   }
   for (const evaluate::RangeRow& row : audit.overflows) audit.notes.push_back(note_of(row));
   return audit;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "compile/pipeline.h"
 #include "evaluate/plan_work.h"
+#include "evaluate/range_bounds.h"
 #include "evaluate/rows.h"
 #include "evaluate/samples.h"
 #include "onnx/import.h"
@@ -49,6 +51,56 @@ TEST(RangeAudit, OfABuildAreThoseOfTheReport) {
     ++compared;
   }
   EXPECT_GT(compared, 20U);
+}
+
+struct Audited {
+  plan::Plan plan;
+  Domains domains;
+};
+Audited audited(const std::string& name, const std::string& mode) {
+  const auto model = onnx::import_model(test::example_model(name).path);
+  CompileOptions options;
+  options.mode = mode;
+  return {compiler::plan_of(*model, options, plan::PlanOptions::Constants::kExact),
+          compiler::domains_of(*model)};
+}
+
+// Bounds that lie below what an evaluation shows would hide an overflow.
+TEST(RangeAudit, NothingPassesItsBound) {
+  size_t compared = 0;
+  for (const char* name : {"bert_embedder_ts17", "bge_reranker_ts17", "demo_reranker", "gpt2_ts17",
+                           "tracker_filter_predictor_ts17", "vit_ts17"}) {
+    for (const char* mode : {"fp16", "int8"}) {
+      const auto [plan, domains] = audited(name, mode);
+      EXPECT_TRUE(fits_by_bounds(plan, domains)) << name << " " << mode;
+      const std::vector<RangeRow> bounds = range_bounds(plan, domains);
+      for (const RangeRow& row : audit_ranges(plan, compiler::backend_named("cpu"), domains, 1)) {
+        if (row.point == "weight" || row.type == DType::kQ8) continue;
+        const auto bound = std::ranges::find_if(bounds, [&](const RangeRow& other) {
+          return other.step == row.step && other.point == row.point;
+        });
+        ASSERT_NE(bound, bounds.end()) << name << " " << mode << " " << row.name << row.point;
+        EXPECT_GE(bound->peak, row.peak) << name << " " << mode << " " << row.name << row.point;
+        EXPECT_TRUE(row.fits);
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 400U);
+}
+
+// A larger weight may overflow, and one that is not finite has no bound.
+TEST(RangeAudit, BoundsFollowTheWeights) {
+  for (const double factor : {1.0, 1e5, HUGE_VAL}) {
+    auto [plan, domains] = audited("bert_embedder_ts17", "fp16");
+    const auto linear = std::ranges::find(plan.steps, OpKind::kLinear, &plan::Step::op);
+    ASSERT_NE(linear, plan.steps.end());
+    Tensor& weight = plan.blob(plan.value(linear->inputs[1]).constant).bytes;
+    EvalTensor scaled = EvalTensor::from(weight);
+    for (double& element : scaled.f) element *= factor;
+    weight = scaled.to_tensor();
+    EXPECT_EQ(fits_by_bounds(plan, domains), factor == 1) << factor;
+  }
 }
 
 // What decides whether a model is too large for the audit: its two rows, not as many as tokens.
