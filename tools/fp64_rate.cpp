@@ -1,6 +1,6 @@
 // fp64_rate: how fast verify's FP64 evaluations are beside the machine's product of doubles
-// (docs/performance.md "FP64"). Usage: fp64_rate MODEL.onnx ROWS LENGTH [--device cpu|cuda]
-//          [--rounds 5]
+// (docs/experiments/0045-fp64-on-a-gpu.md). Usage: fp64_rate MODEL.onnx ROWS LENGTH
+//          [--device cpu] [--rounds 5]
 // Prints the rate of one large product, and of R and F of the model at that size. Operations are
 // those of the products, attention's included.
 #include <fmt/format.h>
