@@ -39,8 +39,15 @@ void copy_to_gpu(const void* host, void* to, size_t bytes) {
 
 DeviceMemory::DeviceMemory(size_t bytes) : thread_(this_thread()) {
   keep_freed_memory();
-  check_cuda(cudaMallocAsync(&data_, std::max<size_t>(bytes, 1), kStream),
-             "allocating " + std::to_string(bytes) + " bytes for the FP64 evaluation");
+  const cudaError_t status = cudaMallocAsync(&data_, std::max<size_t>(bytes, 1), kStream);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // reported here
+    throw Error(ErrorCode::kMachine,
+                "the GPU has too little memory left for " + std::to_string(bytes) +
+                    " bytes of the FP64 evaluation; evaluate on the CPU (--evaluate-on cpu), or "
+                    "free memory of the GPU");
+  }
+  check_cuda(status, "allocating " + std::to_string(bytes) + " bytes for the FP64 evaluation");
 }
 DeviceMemory::~DeviceMemory() {
   if (thread_ == this_thread())
