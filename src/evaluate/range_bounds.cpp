@@ -324,8 +324,8 @@ class Bounds {
     // So many of the base's rows can elements beside each other lie in.
     const bool is_dense = v.strides.empty() || v.strides.back() == Dim(1);
     if (is_dense && whole && *whole > 0) {
-      const auto rows = static_cast<double>((*width + *whole - 2) / *whole + 1);
-      view.row = std::min(view.row, product_of(base.row, std::sqrt(rows)));
+      const int64_t rows = (*width + *whole - 2) / *whole + 1;
+      view.row = std::min(view.row, product_of(base.row, std::sqrt(static_cast<double>(rows))));
     }
     return view;
   }

@@ -10,6 +10,12 @@
 namespace vernier::reference {
 namespace {
 
+bool is_nan(double v) { return std::isnan(v); }
+template <class T>
+bool is_nan(T) {
+  return false;  // an integer
+}
+
 template <class T>
 T combine(ScatterReduction reduction, T old, T update) {
   switch (reduction) {
@@ -20,9 +26,9 @@ T combine(ScatterReduction reduction, T old, T update) {
     case ScatterReduction::kMul:
       return old * update;
     case ScatterReduction::kMin:
-      return update < old || update != update ? update : old;
+      return update < old || is_nan(update) ? update : old;
     case ScatterReduction::kMax:
-      return update > old || update != update ? update : old;
+      return update > old || is_nan(update) ? update : old;
   }
   return update;
 }
@@ -125,7 +131,7 @@ void eval_gather_nd(const EvalCall& call) {
   for (size_t i = batch + static_cast<size_t>(depth); i < data.rank(); ++i) slice *= data.shape[i];
   int64_t count = 1;
   for (size_t i = 0; i + 1 < indices.rank(); ++i) count *= indices.shape[i];
-  const int64_t per_batch = batches == 0 ? 0 : count / batches;
+  const int64_t per_batch = std::max<int64_t>(1, count / std::max<int64_t>(1, batches));
   const int64_t batch_elems = batches == 0 ? 0 : data.elems() / batches;
   for (int64_t t = 0; t < count; ++t) {
     const int64_t base = t / per_batch * batch_elems + tuples.offset(t);
