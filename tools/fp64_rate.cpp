@@ -40,8 +40,8 @@ double product_rate(int rounds) {
   std::ranges::fill(a.f, 0.5);
   std::ranges::fill(b.f, 0.25);
   if (on_device) {
-    a = fp64_device()->rounded({}, a);
-    b = fp64_device()->rounded({}, b);
+    a = fp64_device()->copied(a);
+    b = fp64_device()->copied(b);
   }
   const auto multiply = [&](int times) {
     const auto begin = Clock::now();
@@ -119,10 +119,10 @@ int measure(const std::string& path, int64_t rows, int64_t length, const std::st
   const std::string batch = evaluate::batch_symbol(plan);
   const evaluate::BatchAxes axes = evaluate::axes_of_symbol(plan, batch);
   const auto sizes = evaluate::sizes_of_row(plan, batch, length);
+  const evaluate::Domains domains = compiler::domains_of(*model);
   std::vector<NamedTensors> samples;
   for (int64_t r = 0; r < rows; ++r)
-    samples.push_back(
-        sample_row(compiler::domains_of(*model), axes, sizes, {1, r, evaluate::RowFill::kAll}));
+    samples.push_back(sample_row(domains, axes, sizes, {1, r, evaluate::RowFill::kAll}));
   const NamedTensors inputs = join_rows(samples, axes);
   std::vector<Tensor> ordered;
   for (const std::string& name : plan.input_names) ordered.push_back(*evaluate::find(inputs, name));

@@ -82,7 +82,7 @@ struct Fused {
   std::vector<std::string> notes;
 };
 using Quantizes = std::function<void(const ir::Graph&, const ir::Node&, const Tensor&)>;
-/// plan_of() up to the planner. `quantizes` is told of every product that is quantized.
+/// plan_of() up to the planner. Calls `quantizes` for each product that it quantizes.
 Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised,
            plan::PlanOptions::Constants constants, const Quantizes& quantizes = {});
 /// The rest of it.

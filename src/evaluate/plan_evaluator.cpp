@@ -82,7 +82,7 @@ double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<c
 }
 
 void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outputs, Held& held,
-                              bool on_device) const {
+                              Fp64Device* device) const {
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
   for (const EvalTensor* t : held.in) {
@@ -102,8 +102,8 @@ void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outpu
         .size = kSingleUnit * std::sqrt(length),
         .seed = draw + index * 64 + i,
         .keeps_whole_numbers = (flags(plan_.steps[index].op) & kElementwise) != 0};
-    if (on_device) {
-      held.keep(i, fp64_device()->perturbed(*held.in[i], noise));
+    if (device != nullptr) {
+      held.keep(i, device->perturbed(*held.in[i], noise));
       continue;
     }
     EvalTensor noisy = perturbed(*held.in[i], noise.size, noise.seed);
@@ -418,15 +418,15 @@ std::vector<EvalTensor> PlanEvaluator::outputs_of(size_t index) const {
 
 // Takes the operands at their points now, so that the noise of what follows is not rounded away.
 void PlanEvaluator::round_operands(size_t index, Rounding& rounding, Held& held,
-                                   bool on_device) const {
+                                   Fp64Device* device) const {
   const plan::Step& step = plan_.steps[index];
   const bool rotates =
       step.op == OpKind::kAttention && held.in.size() > kCosine && held.in[kCosine];
   for (size_t i = 0; i < operand_count(step, rotates); ++i) {
     if (!held.in[i] || !held.in[i]->is_float()) continue;
-    if (on_device) {
-      fp64_device()->see(rounding, i, *held.in[i]);
-      if (rounding.changes(i)) held.keep(i, fp64_device()->rounded(rounding.at(i), *held.in[i]));
+    if (device != nullptr) {
+      device->see(rounding, i, *held.in[i]);
+      if (rounding.changes(i)) held.keep(i, device->rounded(rounding.at(i), *held.in[i]));
     } else if (rounding.changes(i)) {
       if (!held.own[i]) held.keep(i, *held.in[i]);
       reference::round_each(rounding, i, held.own[i]->f);
@@ -485,23 +485,22 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   PointPeaks own_peaks{};
   if (options_.peaks && peaks == nullptr) peaks = &own_peaks;
   rounding.record(peaks);
-  Fp64Device* device = fp64_device();
   if (!is_done) {
     const EvalCall call{step.attrs, held.in, out, rounding};
-    const bool on_device = device != nullptr && device->takes(step.op, call);
-    if (!on_device) held.to_host();
+    Fp64Device* device = reference::device_for(step.op, call);
+    if (device == nullptr) held.to_host();
     if (ideal) {
-      round_operands(index, rounding, held, on_device);
-      if (!is_simulated(rounding.accumulator())) add_noise(index, out, held, on_device);
+      round_operands(index, rounding, held, device);
+      if (!is_simulated(rounding.accumulator())) add_noise(index, out, held, device);
     }
-    reference::evaluate_anywhere(step.op, call);
+    reference::evaluate_on(device, step.op, call);
   }
   keep_memory(held);
   // What only moves values has no point of its own; its result is stored all the same.
   if (peaks != nullptr && rounding_points(step.op).empty()) {
     for (const EvalTensor& t : out) {
       if (t.there)
-        device->see(rounding, 0, t);
+        fp64_device()->see(rounding, 0, t);
       else
         rounding.see(0, t.f);
     }
@@ -511,7 +510,7 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
     const PointRounding stored{out[i].dtype};
     if (ideal && is_simulated(stored)) {
       if (out[i].there)
-        out[i] = device->rounded(stored, out[i]);
+        out[i] = fp64_device()->rounded(stored, out[i]);
       else
         reference::round_each(stored, out[i].f);
     }

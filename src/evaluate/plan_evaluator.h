@@ -13,6 +13,7 @@
 
 #include "backend/kernel.h"
 #include "core/constant_cache.h"
+#include "core/fp64_device.h"
 #include "core/limits.h"
 #include "core/tensor.h"
 #include "plan/plan.h"
@@ -167,10 +168,11 @@ class PlanEvaluator {
   using Make = std::function<EvalTensor(std::vector<double> memory)>;
   void read_constant(const Tensor& constant, size_t input, Held& held, const Make& make) const;
   void keep_memory(Held& held);
-  void round_operands(size_t step, Rounding& rounding, Held& held, bool on_device) const;
+  // `device`: where the step is evaluated; null: on this CPU.
+  void round_operands(size_t step, Rounding& rounding, Held& held, Fp64Device* device) const;
   std::vector<EvalTensor> outputs_of(size_t step) const;
   void add_noise(size_t step, const std::vector<EvalTensor>& outputs, Held& held,
-                 bool on_device) const;
+                 Fp64Device* device) const;
   Shape shape_of(const SymShape& shape) const;
   runtime::FoundSizes find_sizes(size_t step, const Held& held);
 

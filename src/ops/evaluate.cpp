@@ -275,11 +275,11 @@ class Evaluator {
             EvalTensor::shaped(graph_.value(value).dtype, concrete(graph_.value(value).shape)));
     }
     const Rounding exact;
-    if (Fp64Device* device = fp64_device();
-        device != nullptr && device->takes(node.op, {node.attrs, in, out, exact}))
-      move_operands(node, *device);
+    const EvalCall call{node.attrs, in, out, exact};
+    Fp64Device* device = reference::device_for(node.op, call);
+    if (device != nullptr) move_operands(node, *device);
     try {
-      reference::evaluate_anywhere(node.op, {node.attrs, in, out, exact});
+      reference::evaluate_on(device, node.op, call);
     } catch (const Error& error) {
       GraphContext(graph_, id).fail(error.what());
     }

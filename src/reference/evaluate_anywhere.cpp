@@ -4,13 +4,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/fp64_device.h"
-
 namespace vernier::reference {
 
-void evaluate_anywhere(OpKind op, const EvalCall& call) {
+Fp64Device* device_for(OpKind op, const EvalCall& call) {
+  Fp64Device* device = fp64_device();
+  return device != nullptr && device->takes(op, call) ? device : nullptr;
+}
+
+void evaluate_on(Fp64Device* device, OpKind op, const EvalCall& call) {
   constexpr int64_t kSmallElems = 1024;
-  if (Fp64Device* device = fp64_device(); device != nullptr && device->takes(op, call)) {
+  if (device != nullptr) {
     device->evaluate(op, call);
     for (EvalTensor& y : call.out)
       if (y.elems() <= kSmallElems) y.to_host();

@@ -1,4 +1,4 @@
-// The GPU as a help of the FP64 evaluators.
+// FP64 evaluations on the GPU.
 #pragma once
 #include <memory>
 

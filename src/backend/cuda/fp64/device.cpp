@@ -1,4 +1,4 @@
-// The GPU as a help of the FP64 evaluators: see fp64_device.h.
+// FP64 evaluations on the GPU: see fp64_device.h.
 #include <array>
 #include <cmath>
 #include <mutex>

@@ -112,7 +112,7 @@ std::optional<size_t> last_axes(const EvalCall& call) {
   return sorted.front();
 }
 
-// Gather along its first axis of more than one element before: rows of what lies behind it.
+// What a Gather takes where all axes before its own have one element: rows of `width` elements.
 struct Gathered {
   int64_t size = 0, width = 0;
 };

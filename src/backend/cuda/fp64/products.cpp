@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "backend/cuda/check.h"
 #include "backend/cuda/fp64/evaluation.h"
 #include "core/attrs.h"
 #include "core/broadcast.h"
