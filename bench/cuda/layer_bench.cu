@@ -2,12 +2,15 @@
 // overlapped as in an engine, of the kernels that the letters name: q (product of q, k and v),
 // a (attention; k: under a mask of keys), o (product of the context), n (residual + norm), f
 // (product and erf GELU), g (product back). Capital letters: products in bf16, the same work in
-// another kernel. Tiles of q, o, f, g as tuning names them. Weights are distinct per layer, with
-// --hot those of the first layer for all; --rest MS before each graph; sequences of --length tokens
-// (128, or all rows where there are fewer), heads of --head-dim (32, 64 or 128). C++17.
+// another kernel. After a '/' the letters of the steps that belong to a layer in INT8 with static
+// scales: products of i8, the results of a, n and f quantized by the step itself. Tiles of q, o, f,
+// g as tuning names them. Weights are distinct per layer, with --hot those of the first layer for
+// all; --rest MS before each graph; sequences of --length tokens (128, or all rows where there are
+// fewer), heads of --head-dim (32, 64 or 128). C++17.
 //   build/cuda/bench/bench_layer [--hot] [--rest MS] [--length N] [--head-dim D]
-//                                [ROWS [WIDTH [SEQUENCE[:TILES]...]]]
+//                                [ROWS [WIDTH [SEQUENCE[/LETTERS][:TILES]...]]]
 //   build/cuda/bench/bench_layer 128 1024 qkonfgn qkonfgn:64x32,64x32,64x32,64x32
+//   build/cuda/bench/bench_layer 128 1024 qkonfgn/qkonfg qkonfgn/n
 // What attention adds between its two products: bench_layer --length 512 16384 1024 qo qao qko;
 // what a norm adds to a product: bench_layer 128 768 o on.
 #include <algorithm>
@@ -53,13 +56,24 @@ class Layers {
         inner_(8 * rows * width),
         bias_(4 * 4 * width),
         scale_(4 * width),
-        keep_(rows) {
+        keep_(rows),
+        bytes_(4 * rows * width),
+        ones_(4 * 4 * width),
+        sums_(4 * 4 * width),
+        numbers_(8) {
     require(cudaMemset(keep_.data(), 1, static_cast<size_t>(rows)), "mask");
     fill(x_, rows * width, kType, 1, 5), fill(context_, rows * width, kType, 1, 6);
     fill(inner_, 4 * rows * width, kType, 1, 7), fill(qkv_, 3 * rows * width, kType, 1, 8);
     fill(y_, rows * width, kType, 1, 9), fill(middle_, rows * width, kType, 1, 11);
     fill(bias_, 4 * width, GemmType::kF32, 0.1f, 10);
     fill(scale_, width, GemmType::kF32, 1, 12);
+    require(cudaMemset(bytes_.data(), 1, bytes_.bytes), "bytes");
+    require(cudaMemset(sums_.data(), 0, sums_.bytes), "sums of w");
+    const std::vector<float> ones(static_cast<size_t>(4) * width, 1.0f);
+    require(cudaMemcpy(ones_.data(), ones.data(), ones_.bytes, cudaMemcpyHostToDevice), "ones");
+    const float scale_and_zero[] = {0.05f, 3};
+    require(cudaMemcpy(numbers_.data(), scale_and_zero, numbers_.bytes, cudaMemcpyHostToDevice),
+            "scale");
     for (int i = 0; i < kLayers; ++i) weights_.push_back(new Weights(width));
   }
   ~Layers() {
@@ -67,13 +81,15 @@ class Layers {
   }
   Layers(const Layers&) = delete;
 
-  double time(const std::string& sequence, const std::vector<int>& tiles) const {
+  double time(const std::string& sequence, const std::string& in_8_bits,
+              const std::vector<int>& tiles) const {
     const auto layer = [&](cudaStream_t stream, int i) {
       const Weights& w = *weights_[hot_ ? 0 : static_cast<size_t>(i)];
       bool second = false;
       for (char letter : sequence) {
         const char step = static_cast<char>(std::tolower(letter));
         products_type_ = letter == step ? GemmType::kF16 : GemmType::kBF16;
+        in_8_bits_ = in_8_bits.find(step) != std::string::npos;
         if (step == 'q') product(x_, w.q, qkv_, 3, 1, 0, tiles[0], stream);
         if (step == 'a' || step == 'k') attention(step == 'k', stream);
         if (step == 'o') product(context_, w.o, y_, 1, 1, 0, tiles[1], stream);
@@ -97,8 +113,17 @@ class Layers {
     call.m = rows_, call.n = n * width_, call.k = k * width_, call.activation = activation;
     call.operands = call.residual_type = call.y_type = products_type_,
     call.bias_type = GemmType::kF32;
+    if (in_8_bits_) {
+      call.x = bytes_.data(), call.operands = GemmType::kI8;
+      call.residual_type = call.y_type = GemmType::kF16;
+      call.scales.x = number(0), call.scales.x_zeros = number(1), call.scales.folded = true;
+      call.scales.w = static_cast<const float*>(ones_.data()), call.scales.by_column = true;
+      call.scales.w_sums = static_cast<const float*>(sums_.data());
+      if (activation == 1)
+        call.quantized = {static_cast<int8_t*>(y.data()), factors(), number(0), number(1)};
+    }
     call.processors = processors(), call.overlap = call.constant_bias = true;
-    if (tile < 0) tile = gemm_sm90_choice(rows_, call.n, call.k, kType, call.processors);
+    if (tile < 0) tile = gemm_sm90_choice(rows_, call.n, call.k, call.operands, call.processors);
     require(launch_gemm_sm90(call, tile, stream), "product");
   }
   void attention(bool keep, cudaStream_t stream) const {
@@ -115,6 +140,8 @@ class Layers {
     args.head_dim = args.value_dim = heads_.dim;
     args.scale = 1 / std::sqrt(static_cast<float>(heads_.dim)), args.fill = -__builtin_huge_valf();
     if (keep) args.keep = {keep_.data(), length, 0, 0, 1, AttentionType::kF32};
+    if (in_8_bits_)
+      args.quantized = {static_cast<int8_t*>(context_.data()), factors(), number(0), number(1)};
     require(launch_attention_sm90(args, stream), "attention");
   }
   void norm(const Buffer& residual, const Buffer& to, cudaStream_t stream) const {
@@ -124,15 +151,23 @@ class Layers {
     args.bias = static_cast<const float*>(bias_.data());
     args.rows = rows_, args.cols = width_, args.epsilon = 1e-5f;
     args.type = vernier::DType::kF16, args.is_aligned = args.has_constants = true;
+    if (in_8_bits_) {
+      args.q = static_cast<int8_t*>(bytes_.data()), args.factors = factors();
+      args.given_scale = number(0), args.given_zero = number(1);
+    }
     require(launch_packed_norm(args, stream), "norm");
   }
+  const float* number(int i) const { return static_cast<const float*>(numbers_.data()) + i; }
+  const float* factors() const { return static_cast<const float*>(ones_.data()); }
 
   const bool hot_;
   const Heads heads_;
   mutable GemmType products_type_ = kType;
+  mutable bool in_8_bits_ = false;
   int64_t rows_;
   int width_;
   Buffer x_, y_, middle_, context_, qkv_, inner_, bias_, scale_, keep_;
+  Buffer bytes_, ones_, sums_, numbers_;  // operands of 8 bits, factors, Σ_k w, a scale and a zero
   std::vector<Weights*> weights_;
 };
 
@@ -173,10 +208,14 @@ int main(int argc, char** argv) {
   std::vector<std::string> sequences;
   for (int i = 3; i < argc; ++i) sequences.emplace_back(argv[i]);
   if (sequences.empty()) sequences = {"q", "o", "f", "g", "qofg", "qaofg", "qonfgn", "qaonfgn"};
-  layers.time("qaonfgn", {-1, -1, -1, -1});  // warms the chip
+  layers.time("qaonfgn", "", {-1, -1, -1, -1});  // warms the chip
   for (const std::string& s : sequences) {
     std::vector<int> tiles{-1, -1, -1, -1};
-    const size_t colon = s.find(':');
+    const size_t colon = s.find(':'), slash = std::min(s.find('/'), colon);
+    const std::string in_8_bits =
+        slash == colon
+            ? ""
+            : s.substr(slash + 1, colon == std::string::npos ? colon : colon - slash - 1);
     if (colon != std::string::npos) {
       size_t at = colon + 1;
       for (int& tile : tiles) {
@@ -186,7 +225,7 @@ int main(int argc, char** argv) {
       }
     }
     std::printf("%5lld x %4d %-60s %8.2f us per layer\n", static_cast<long long>(rows), width,
-                s.c_str(), layers.time(s.substr(0, colon), tiles));
+                s.c_str(), layers.time(s.substr(0, slash), in_8_bits, tiles));
   }
   return 0;
 }

@@ -127,17 +127,20 @@ __device__ inline RowScaling given_scaling(const float* scale, const float* zero
   return {0, 1, 1 / *scale, shift, *scale, shift, to_f8, true};
 }
 
+/// Of numbers of which each range has a part; NaN stays.
+__device__ inline RowRange both_ranges(const RowRange& a, const RowRange& b) {
+  // fminf() would lose a NaN.
+  const bool is_nan = a.low != a.low || b.low != b.low;
+  const float nan = __int_as_float(0x7fffffff);
+  return RowRange{is_nan ? nan : fminf(a.low, b.low), is_nan ? nan : fmaxf(a.high, b.high)};
+}
 /// The range of a row of which each of kThreads threads knows a part; NaN if `differences`, the sum
 /// of x − x, is not 0 in one of them. `shared` as of combine_row().
 template <int kThreads>
 __device__ RowRange range_of_row(RowRange range, float differences, RowRange* shared) {
   if (differences != 0) range.low = range.high = __int_as_float(0x7fffffff);
-  return combine_row<kThreads>(range, shared, [](const RowRange& a, const RowRange& b) {
-    // fminf() would lose a NaN.
-    const bool is_nan = a.low != a.low || b.low != b.low;
-    const float nan = __int_as_float(0x7fffffff);
-    return RowRange{is_nan ? nan : fminf(a.low, b.low), is_nan ? nan : fmaxf(a.high, b.high)};
-  });
+  return combine_row<kThreads>(
+      range, shared, [](const RowRange& a, const RowRange& b) { return both_ranges(a, b); });
 }
 
 /// v·factors[c, c + kN); null: v. Only the first `count` are there.

@@ -80,6 +80,10 @@ __device__ inline KeyMasks load_key_masks(const AttentionLaunch& args, const Til
   return masks;
 }
 
+// Two groups, of many rows, have no registers for more.
+template <int kDim, int kGroups>
+using QuantizingOf = std::conditional_t<kGroups == 1, QuantizingAhead<kDim>, QuantizingBehind>;
+
 template <class T, int kDim, int kGroups, bool kMasked>
 __device__ inline void attend_short(const ShortLaunch& launch) {
   using Places = ShortRoom<kDim, kGroups>;
@@ -98,7 +102,7 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     prefetch_map(&launch.maps.q);
     prefetch_map(&launch.maps.v);
   }
-  if (threadIdx.x == 64) fetch_scaling(launch.args);
+  if (kGroups > 1 && threadIdx.x == 64) fetch_scaling(args);
   if (threadIdx.x == 32) {
 #pragma unroll
     for (int i = 0; i < 6; ++i)
@@ -107,6 +111,8 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
   }
   allow_next_kernel();
   __syncthreads();
+  QuantizingOf<kDim, kGroups> quantizing;  // by constants
+  quantizing.read(args, short_tile<kRows>(launch, blockIdx.x));
   wait_for_previous_kernel();
   const auto stage_at = [&](int i) {
     return base + Places::kStages + static_cast<uint32_t>(i * Places::kStageBytes);
@@ -168,7 +174,9 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     attend_values<T, kDim, kParts>(scores, slope, shift, stage + Places::kTileBytes, rows, context);
     wgmma_wait<0>();
     if (thread % 32 == 0) barrier_arrive(full_at(place) + 16);
-    store_rows<T, kDim, false>(args, short_tile<kRows>(launch, block), rows, context, row);
+    store_rows<T, kDim, false>(args, short_tile<kRows>(launch, block), rows, context, row,
+                               quantizing);
+    if (next < launch.all) quantizing.read(args, short_tile<kRows>(launch, next));
   }
 }
 

@@ -325,7 +325,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   if constexpr (Attention::kOverlap) {
     attention.attend_overlapped();
     store_rows<T, kDim, kMasks == Masks::kPositions>(args, tile, attention.rows, attention.context,
-                                                     attention.row);
+                                                     attention.row, QuantizingBehind());
   } else {
     attention.attend_step_by_step();
     store_rows_staged<T, kDim, kMasks == Masks::kPositions>(

@@ -239,8 +239,12 @@ __device__ inline void store_rows_staged(const AttentionLaunch& args, const Tile
   for (int i = 0; i < kChunks / 2; ++i) {
     const int row = (i * 32 + lane) / kChunks, chunk = lane % kChunks;
     if (first_row + row >= tile.queries) break;
-    store_eight(args, by, tile, out + (first_row + row) * args.out.row + chunk * 8, chunk * 8,
-                *reinterpret_cast<const uint4*>(own + place(row, chunk)));
+    T* to = out + (first_row + row) * args.out.row + chunk * 8;
+    const uint4 eight = *reinterpret_cast<const uint4*>(own + place(row, chunk));
+    if (args.quantized.q == nullptr)
+      *reinterpret_cast<uint4*>(to) = eight;
+    else
+      quantize_eight(args, by, QuantizingBehind(), tile, to, chunk, chunk * 8, eight);
   }
   if (__any_sync(~0u, empty != 0))
     store_empty_rows<T, kDim>(args, tile, first_row + lane / 4, empty, out);

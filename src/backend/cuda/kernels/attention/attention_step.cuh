@@ -379,22 +379,56 @@ __device__ inline void fetch_scaling(const AttentionLaunch& args) {
 __device__ inline RowScaling scaling_of(const AttentionQuantized& by) {
   return by.q == nullptr ? RowScaling{} : given_scaling(by.scale, by.zero, by.to_f8);
 }
-
-// Eight neighbors of a row of the context, from column `col` of the head on, to out or quantized
-// (`by` as scaling_of() has it).
-template <class T>
-__device__ inline void store_eight(const AttentionLaunch& args, const RowScaling& by,
-                                   const Tile& tile, T* to, int col, const uint4& eight) {
-  if (args.quantized.q == nullptr) {
-    *reinterpret_cast<uint4*>(to) = eight;
-    return;
+// What the context is quantized by: read when it is needed, or, where registers are left, ahead,
+// so that no latency is left at the end of a tile. Column `col` of the head, a multiple of 8, is
+// the lane's chunk number `chunk`.
+struct QuantizingBehind {
+  __device__ RowScaling scaling(const AttentionLaunch& args) const {
+    return scaling_of(args.quantized);
   }
+  __device__ void read(const AttentionLaunch&, const Tile&) {}
+  __device__ void multiply(const AttentionLaunch& args, const Tile& tile, int, int col,
+                           float (&v)[8]) const {
+    multiply_factors(args.quantized.factors, static_cast<int>(tile.head) * args.value_dim + col, 8,
+                     v);
+  }
+};
+template <int kDim>
+struct QuantizingAhead {
+  RowScaling by;
+  float factors[kDim / 32][8];
+  __device__ RowScaling scaling(const AttentionLaunch&) const { return by; }
+  __device__ void read(const AttentionLaunch& args, const Tile& tile) {
+    by = scaling_of(args.quantized);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int chunk = 0; chunk < kDim / 32; ++chunk) {
+      fill_vector(1.0f, factors[chunk]);
+      if (args.quantized.q != nullptr)
+        QuantizingBehind().multiply(args, tile, chunk, 32 * chunk + lane % 4 * 8, factors[chunk]);
+    }
+  }
+  __device__ void multiply(const AttentionLaunch&, const Tile&, int chunk, int,
+                           float (&v)[8]) const {
+#pragma unroll
+    for (int c = 0; c < kDim / 32; ++c) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) v[i] = c == chunk ? v[i] * factors[c][i] : v[i];
+    }
+  }
+};
+
+// Eight neighbors of a row of the context, the lane's chunk number `chunk`, from column `col` of
+// the head on, quantized; `to`: where they would stand in out.
+template <class T, class Quantizing>
+__device__ inline void quantize_eight(const AttentionLaunch& args, const RowScaling& by,
+                                      const Quantizing& quantizing, const Tile& tile, const T* to,
+                                      int chunk, int col, const uint4& eight) {
   const T* from = reinterpret_cast<const T*>(&eight);
   float v[8];
 #pragma unroll
   for (int i = 0; i < 8; ++i) v[i] = static_cast<float>(from[i]);
-  multiply_factors(args.quantized.factors, static_cast<int>(tile.head) * args.value_dim + col, 8,
-                   v);
+  quantizing.multiply(args, tile, chunk, col, v);
   store_bytes(args.quantized.q, to - static_cast<const T*>(args.out.data), 8, true, v, by);
 }
 
@@ -451,10 +485,12 @@ __device__ inline uint4 gather_chunk(uint32_t (&x)[4]) {
   return {x[0], x[1], x[2], x[3]};
 }
 
-// context / sum in type T; `row` is the lane's first row of the tile. kHidden: rows may be hidden.
-template <class T, int kDim, bool kHidden>
+// context / sum in type T, or quantized; `row` is the lane's first row of the tile. kHidden: rows
+// may be hidden.
+template <class T, int kDim, bool kHidden, class Quantizing>
 __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile, const Rows& rows,
-                                  const float (&context)[kDim / 2], int row) {
+                                  const float (&context)[kDim / 2], int row,
+                                  const Quantizing& quantizing) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
               tile.query * args.out.row + tile.head * args.out.head;
@@ -465,25 +501,45 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
     sum[r] += __shfl_xor_sync(~0u, sum[r], 2);
   }
   unsigned empty = 0;
-  const RowScaling by = scaling_of(args.quantized);
+  constexpr int kChunks = kDim / 32;  // of a lane in a row
+  uint4 chunks[2 * kChunks];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     if (tile.keys == 0 || is_empty_row(args, sum[r], true) ||
         (kHidden && is_hidden_row(args, tile, row + 8 * r)))
       empty |= 1u << r;
     const float inverse = 1.0f / sum[r];
-    T* to = out + (row + 8 * r) * args.out.row + lane % 4 * 8;
 #pragma unroll
-    for (int n = 0; n < kDim / 8; n += 4) {
+    for (int n = 0; n < kChunks; ++n) {
       uint32_t words[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const float* pair = context + 4 * (n + i) + 2 * r;
+        const float* pair = context + 4 * (4 * n + i) + 2 * r;
         words[i] = pack<T>(pair[0] * inverse, pair[1] * inverse);
       }
-      const uint4 chunk = gather_chunk(words);
-      if (row + 8 * r < tile.queries)
-        store_eight(args, by, tile, to + n * 8, n * 8 + lane % 4 * 8, chunk);
+      chunks[r * kChunks + n] = gather_chunk(words);
+    }
+  }
+  const auto place = [&](int r, int n) {
+    return out + (row + 8 * r) * args.out.row + lane % 4 * 8 + n * 32;
+  };
+  if (args.quantized.q == nullptr) {
+#pragma unroll
+    for (int i = 0; i < 2 * kChunks; ++i) {
+      if (row + i / kChunks * 8 < tile.queries)
+        *reinterpret_cast<uint4*>(place(i / kChunks, i % kChunks)) = chunks[i];
+    }
+  } else {
+    const RowScaling by = quantizing.scaling(args);
+    // A loop: with few rows the time is that in which instructions arrive, once each.
+#pragma unroll 1
+    for (int i = 0; i < 2 * kChunks; ++i) {
+      uint4 chunk = chunks[0];
+#pragma unroll
+      for (int j = 1; j < 2 * kChunks; ++j) chunk = i == j ? chunks[j] : chunk;
+      const int r = i / kChunks, n = i % kChunks;
+      if (row + r * 8 < tile.queries)
+        quantize_eight(args, by, quantizing, tile, place(r, n), n, n * 32 + lane % 4 * 8, chunk);
     }
   }
   if (__any_sync(~0u, empty != 0)) store_empty_rows<T, kDim>(args, tile, row, empty, out);

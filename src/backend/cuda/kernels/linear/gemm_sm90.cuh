@@ -425,9 +425,9 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
   if (t < tiles) column_part.read(args, tile.col);
   GemmFolded folded;
   if constexpr (S::kScales) folded.read(args.scales);
-  wait_for_previous_kernel();  // it may still read y, or write the residual
-  GemmResultScale result_scale;
+  GemmResultScale result_scale;  // constants, too
   if constexpr (S::kQuantizes) result_scale.read(args.quantized);
+  wait_for_previous_kernel();  // it may still read y, or write the residual
   RingPlace<S::kStages> place;
   if (begins_later) place.skip(args.k_blocks);
   uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
@@ -446,6 +446,8 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     GemmSums<S> sums;
     ResidualAhead<S> ahead;
     if constexpr (ResidualAhead<S>::kIs) ahead.read(args, tile);
+    FactorsAhead<S> factors;
+    if constexpr (FactorsAhead<S>::kIs) factors.read(args, tile.col);
     if (!S::kTogether) barrier_wait(shared.turn(group), turn_parity);
     if constexpr (S::kPromotes) {
       PromotedSums<S>(sums, shared, group).run(place, args.k_blocks);
@@ -473,8 +475,8 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       __syncwarp();
     } else {
       if constexpr (!S::kScales) add_bias<S>(sums, columns.bias);
-      finish<S>(sums, columns, rows, args, result_scale, ahead, shared.strip(4 * group + warp),
-                tile);
+      finish<S>(sums, columns, rows, args, result_scale, ahead, factors,
+                shared.strip(4 * group + warp), tile);
     }
     turn_parity ^= 1;
     tile = next;

@@ -341,6 +341,31 @@ struct ResidualAhead {
   }
 };
 
+// Two columns of rows g and g + 8.
+__device__ __forceinline__ void multiply_by(const float2& factor, float* four) {
+  four[0] *= factor.x, four[1] *= factor.y, four[2] *= factor.x, four[3] *= factor.y;
+}
+// The factors of a result that is quantized, of this thread's columns of a tile that is one slice:
+// read before its products, so that no latency is left at the end.
+template <class S>
+struct FactorsAhead {
+  static constexpr bool kIs = S::kQuantizes && S::kSlices == 1;
+  float2 pairs[kIs ? S::kSliceCols / 8 : 1];
+  __device__ __forceinline__ void read(const GemmArguments& args, int tile_col) {
+    const float* from = args.quantized.factors;
+    const int col = tile_col + 2 * (threadIdx.x % 4);
+#pragma unroll
+    for (int j = 0; j < S::kSliceCols / 8; ++j) {
+      const bool given = from != nullptr && col + 8 * j < args.n;  // n is a multiple of 8
+      pairs[j] = given ? *reinterpret_cast<const float2*>(from + col + 8 * j) : float2{1, 1};
+    }
+  }
+  __device__ __forceinline__ void multiply(GemmSlice<S>& v) const {
+#pragma unroll
+    for (int j = 0; j < S::kSliceCols / 8; ++j) multiply_by(pairs[j], v + 4 * j);
+  }
+};
+
 // Straight from registers: 8 bytes (f32) or 4 (16 bits) per thread, four threads side by side.
 template <class S, class Out>
 __device__ __forceinline__ void store_direct(const GemmSlice<S>& v, const GemmArguments& args,
@@ -538,24 +563,17 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
 }
 
 // v of kEights times four elements, of columns col + 8j and the next in rows g and g + 8: y as it
-// is stored in f16, quantized. Of four elements the bytes of row g, above them those of row g + 8.
-template <class S, int kEights>
-__device__ __forceinline__ void quantize(const GemmArguments& args, const RowScaling& by, int col,
+// is stored in f16, then quantized; `multiply(v)` brings the factors of the columns in. Of four
+// elements the bytes of row g, above them those of row g + 8.
+template <class S, int kEights, class Multiply>
+__device__ __forceinline__ void quantize(const RowScaling& by, const Multiply& multiply,
                                          float (&v)[4 * kEights], uint32_t (&bytes)[kEights]) {
 #pragma unroll
   for (int i = 0; i < 4 * kEights; i += 2) {
     const float2 pair = widen_pair<__half>(narrow_pair<__half>(v[i], v[i + 1]));
     v[i] = pair.x, v[i + 1] = pair.y;
   }
-  if (const float* factors = args.quantized.factors; factors != nullptr) {
-#pragma unroll
-    for (int j = 0; j < kEights; ++j) {
-      if (col + 8 * j >= args.n) continue;  // n is a multiple of 8
-      const float2 factor = *reinterpret_cast<const float2*>(factors + col + 8 * j);
-      v[4 * j] *= factor.x, v[4 * j + 1] *= factor.y;
-      v[4 * j + 2] *= factor.x, v[4 * j + 3] *= factor.y;
-    }
-  }
+  multiply(v);
 #pragma unroll
   for (int j = 0; j < kEights; ++j) {
     const float* four = v + 4 * j;
@@ -564,6 +582,18 @@ __device__ __forceinline__ void quantize(const GemmArguments& args, const RowSca
           packed_f8(by.scaled(four[0]), by.scaled(four[1]), by.scaled(four[2]), by.scaled(four[3]));
     else
       bytes[j] = GivenRounding(by.second, by.shift).bytes(four[0], four[1], four[2], four[3]);
+  }
+}
+// The factors from memory; n is a multiple of 8.
+template <int kEights>
+__device__ __forceinline__ void multiply_factors_of(const GemmArguments& args, int col,
+                                                    float (&v)[4 * kEights]) {
+  const float* factors = args.quantized.factors;
+  if (factors == nullptr) return;
+#pragma unroll
+  for (int j = 0; j < kEights; ++j) {
+    if (col + 8 * j < args.n)
+      multiply_by(*reinterpret_cast<const float2*>(factors + col + 8 * j), v + 4 * j);
   }
 }
 // Of the two threads with lanes 2i and 2i + 1: the first gets row g's four bytes, the second those
@@ -619,7 +649,10 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
     }
     if constexpr (kGelu) gelu<2>(v);
     uint32_t bytes[kTogether];
-    quantize<S, kTogether>(args, by, tile.col + 8 * first + 2 * (lane % 4), v, bytes);
+    const auto multiply = [&](float(&y)[4 * kTogether]) {
+      multiply_factors_of<kTogether>(args, tile.col + 8 * first + 2 * (lane % 4), y);
+    };
+    quantize<S, kTogether>(by, multiply, v, bytes);
     const int c = first / kEights;
     const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
     store_bytes_in_box<S, kTogether>(box, first % kEights, bytes);
@@ -632,12 +665,20 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
 /// The same of a slice, straight from registers.
 template <class S>
 __device__ __forceinline__ void store_bytes(GemmSlice<S>& v, const GemmArguments& args,
-                                            const GemmResultScale& result_scale, GemmSpot spot) {
+                                            const GemmResultScale& result_scale,
+                                            const FactorsAhead<S>& factors, GemmSpot spot) {
   const RowScaling by = scaling_of<S>(result_scale);
   const int odd = threadIdx.x % 2, row = spot.row + 8 * odd, first = spot.col - 2 * odd;
   int8_t* q = args.quantized.q + static_cast<int64_t>(row) * args.n + first;
   uint32_t bytes[S::kSliceCols / 8];
-  quantize<S, S::kSliceCols / 8>(args, by, spot.col, v, bytes);
+  const auto multiply = [&](GemmSlice<S>& y) {
+    if constexpr (FactorsAhead<S>::kIs) {
+      factors.multiply(y);
+    } else {
+      multiply_factors_of<S::kSliceCols / 8>(args, spot.col, y);
+    }
+  };
+  quantize<S, S::kSliceCols / 8>(by, multiply, v, bytes);
 #pragma unroll
   for (int j = 0; j < S::kSliceCols / 8; ++j) {
     const uint32_t own = own_four_bytes(bytes[j]);
@@ -676,7 +717,8 @@ template <class S>
 __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumns<S>& columns,
                                        const GemmRows<S>& rows, const GemmArguments& args,
                                        const GemmResultScale& result_scale,
-                                       const ResidualAhead<S>& ahead, uint32_t strip,
+                                       const ResidualAhead<S>& ahead,
+                                       const FactorsAhead<S>& factors, uint32_t strip,
                                        GemmTile tile) {
   using T = typename S::Result;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -696,7 +738,7 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumn
       }
     }
     if constexpr (S::kQuantizes) {
-      store_bytes<S>(v, args, result_scale, spot);
+      store_bytes<S>(v, args, result_scale, factors, spot);
       continue;
     }
     if (args.y_type == GemmType::kF32) {

@@ -59,11 +59,11 @@ template <class L, bool kAdds, int kRows, Quantized kHow>
 __global__ void __launch_bounds__(kPackedThreads, kMinBlocks<L>)
     packed_norm_kernel(const __grid_constant__ PackedNorm args) {
   using Row = PackedRow<L>;
+  allow_next_kernel();  // before the scale is there
   fetch_parameters(args);
   RowScaling given{};
   if constexpr (kHow == Quantized::kGiven)  // constants
     given = given_scaling(args.given_scale, args.given_zero, args.to_f8);
-  allow_next_kernel();
   wait_for_previous_kernel();
 
   const PackedRows<L> rows(args.rows);
@@ -169,6 +169,7 @@ bool packed_norm_quantizes(const PackedNorm& args) { return is_in_parts(args) &&
 
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream) {
   if (is_in_parts(args) && args.rows > 0) {
+    if (args.rows <= kNormFewRows && args.is_aligned) return launch_norm_few_rows(args, stream);
     return args.type == DType::kF16 ? launch_in_parts<__half>(args, stream)
                                     : launch_in_parts<__nv_bfloat16>(args, stream);
   }
