@@ -193,7 +193,7 @@ TEST_F(Joined, AttentionQuantizesItsResult) {
 TEST_F(Joined, NormsQuantizeTheirResult) {
   Maker make(151);
   for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{
-           {1, 8}, {3, 17}, {130, 384}, {33, 768}, {300, 1024}, {5, 4096}}) {
+           {1, 8}, {3, 17}, {130, 384}, {33, 768}, {300, 1024}, {1100, 512}, {5, 4096}}) {
     const int64_t cols = width;  // lambdas cannot name it else
     const Arg x{.value = make.normal({rows, cols}, 0.5), .batch_axis = 0};
     const auto parameter = [&](double mean) {

@@ -411,10 +411,7 @@ struct QuantizingAhead {
   __device__ void multiply(const AttentionLaunch&, const Tile&, int chunk, int,
                            float (&v)[8]) const {
 #pragma unroll
-    for (int c = 0; c < kDim / 32; ++c) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) v[i] = c == chunk ? v[i] * factors[c][i] : v[i];
-    }
+    for (int i = 0; i < 8; ++i) v[i] *= factors[chunk][i];
   }
 };
 
@@ -505,8 +502,8 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
   uint4 chunks[2 * kChunks];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (tile.keys == 0 || is_empty_row(args, sum[r], true) ||
-        (kHidden && is_hidden_row(args, tile, row + 8 * r)))
+    if (row + 8 * r < tile.queries && (tile.keys == 0 || is_empty_row(args, sum[r], true) ||
+                                       (kHidden && is_hidden_row(args, tile, row + 8 * r))))
       empty |= 1u << r;
     const float inverse = 1.0f / sum[r];
 #pragma unroll
@@ -533,13 +530,13 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
     const RowScaling by = quantizing.scaling(args);
     // A loop: with few rows the time is that in which instructions arrive, once each.
 #pragma unroll 1
-    for (int i = 0; i < 2 * kChunks; ++i) {
-      uint4 chunk = chunks[0];
+    for (int r = 0; r < 2; ++r) {
 #pragma unroll
-      for (int j = 1; j < 2 * kChunks; ++j) chunk = i == j ? chunks[j] : chunk;
-      const int r = i / kChunks, n = i % kChunks;
-      if (row + r * 8 < tile.queries)
-        quantize_eight(args, by, quantizing, tile, place(r, n), n, n * 32 + lane % 4 * 8, chunk);
+      for (int n = 0; n < kChunks; ++n) {
+        const uint4 chunk = r == 0 ? chunks[n] : chunks[kChunks + n];
+        if (row + r * 8 < tile.queries)
+          quantize_eight(args, by, quantizing, tile, place(r, n), n, n * 32 + lane % 4 * 8, chunk);
+      }
     }
   }
   if (__any_sync(~0u, empty != 0)) store_empty_rows<T, kDim>(args, tile, row, empty, out);

@@ -17,6 +17,7 @@ namespace {
 constexpr int kN = 8;  // elements of a vector
 constexpr int kRowsOfBlock =
     4;  // 128 rows on 32 multiprocessors: the next kernel begins beside them
+constexpr int64_t kEmptyRunRows = 512;  // with more rows empty runs are in the way
 
 enum class Quantized : uint8_t { kNot, kByRows, kGiven };
 
@@ -130,56 +131,62 @@ __global__ void __launch_bounds__(kRowsOfBlock* kParts* kWarpThreads)
   const bool is_inside = index < args.rows;
   const int64_t row = args.backwards ? args.rows - 1 - index : index;
   const int64_t at = (is_inside ? row : 0) * args.cols + column;
-  wait_for_previous_kernel();
-
-  float x[kN] = {};
-  if (has_vector) {
-    float addend[kN];
-    load<T>(args.x, at, x);
-    load<T>(args.addend, at, addend);
-#pragma unroll
-    for (int i = 0; i < kN; ++i) x[i] += addend[i];
-  }
-  const bool stores = has_vector && is_inside;
-  if (args.sum != nullptr && stores) store<T>(args.sum, at, x);
-
   const auto cols = static_cast<float>(args.cols);
   const float reciprocal = 1.0f / cols;
   const bool is_last = lane == 8 * (kVectors - 1);  // has a part's sums
-  float mean[1];
-  sum_part<kVectors>(
-      x, [](int, float sum, float a, float b) { return pair_sum(sum, a, b); }, mean);
-  if (is_last) shared.mean[own][part] = mean[0];
-  __syncthreads();
-  mean[0] = mean_of(sum_of(shared.mean[own]), cols, reciprocal);
+  // First of zeros, while the kernel before still runs: then the instructions are there.
+#pragma unroll 1
+  for (bool is_real = args.rows > kEmptyRunRows;; is_real = true) {
+    float x[kN] = {};
+    if (is_real) {
+      wait_for_previous_kernel();
+      if (has_vector) {
+        float addend[kN];
+        load<T>(args.x, at, x);
+        load<T>(args.addend, at, addend);
 #pragma unroll
-  for (float& v : x) v -= mean[0];
-  float sums[2];
-  sum_part<kVectors>(
-      x,
-      [](int s, float sum, float a, float b) {
-        return s == 0 ? pair_squares(sum, a, b) : pair_sum(sum, a, b);
-      },
-      sums);
-  if (is_last) shared.squares[own][part] = sums[0], shared.left[own][part] = sums[1];
-  __syncthreads();
-  const RowScale to = row_scale(sum_of(shared.squares[own]), sum_of(shared.left[own]), cols,
-                                reciprocal, args.epsilon);
-#pragma unroll
-  for (int i = 0; i < kN; ++i)
-    x[i] = __fmaf_rn(__fmaf_rn(x[i], to.inverse, to.offset), scale[i], bias[i]);
-  if (stores) store<T>(args.y, at, x);
+        for (int i = 0; i < kN; ++i) x[i] += addend[i];
+      }
+    }
+    const bool stores = has_vector && is_inside && is_real;
+    if (args.sum != nullptr && stores) store<T>(args.sum, at, x);
 
-  if constexpr (kHow != Quantized::kNot) {
+    float mean[1];
+    sum_part<kVectors>(
+        x, [](int, float sum, float a, float b) { return pair_sum(sum, a, b); }, mean);
+    if (is_last) shared.mean[own][part] = mean[0];
+    __syncthreads();
+    mean[0] = mean_of(sum_of(shared.mean[own]), cols, reciprocal);
 #pragma unroll
-    for (int i = 0; i < kN; ++i) x[i] = to_f32(from_f32<T>(x[i])) * factors[i];
-    if constexpr (kHow == Quantized::kByRows)
-      by = scaling_of(range_of<kParts>(x, has_vector, shared.range[own]), args.to_f8);
-    if (!stores) return;
-    store_bytes(args.q, at, kN, true, x, by);
-    if (kHow == Quantized::kGiven || part != 0 || lane != 0) return;
-    if (args.scales != nullptr) args.scales[row] = by.scale;
-    if (args.zeros != nullptr) args.zeros[row] = by.zero;
+    for (float& v : x) v -= mean[0];
+    float sums[2];
+    sum_part<kVectors>(
+        x,
+        [](int s, float sum, float a, float b) {
+          return s == 0 ? pair_squares(sum, a, b) : pair_sum(sum, a, b);
+        },
+        sums);
+    if (is_last) shared.squares[own][part] = sums[0], shared.left[own][part] = sums[1];
+    __syncthreads();
+    const RowScale to = row_scale(sum_of(shared.squares[own]), sum_of(shared.left[own]), cols,
+                                  reciprocal, args.epsilon);
+#pragma unroll
+    for (int i = 0; i < kN; ++i)
+      x[i] = __fmaf_rn(__fmaf_rn(x[i], to.inverse, to.offset), scale[i], bias[i]);
+    if (stores) store<T>(args.y, at, x);
+
+    if constexpr (kHow != Quantized::kNot) {
+#pragma unroll
+      for (int i = 0; i < kN; ++i) x[i] = to_f32(from_f32<T>(x[i])) * factors[i];
+      if constexpr (kHow == Quantized::kByRows)
+        by = scaling_of(range_of<kParts>(x, has_vector, shared.range[own]), args.to_f8);
+      if (stores) store_bytes(args.q, at, kN, true, x, by);
+      if (kHow == Quantized::kByRows && stores && part == 0 && lane == 0) {
+        if (args.scales != nullptr) args.scales[row] = by.scale;
+        if (args.zeros != nullptr) args.zeros[row] = by.zero;
+      }
+    }
+    if (is_real) return;
   }
 }
 
