@@ -14,6 +14,7 @@ struct ShortLaunch {
   AttentionLaunch args;
   Divider<uint32_t> tiles, heads, sharing;  // tiles of a head, heads, heads per kv head
   unsigned all;                             // tiles
+  bool runs_empty;                          // attend_short()
 };
 
 // Where things lie in shared memory, from a 1024-byte aligned address on: two stages, or one where
@@ -113,30 +114,36 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
   __syncthreads();
   QuantizingOf<kDim, kGroups> quantizing;  // by constants
   quantizing.read(args, short_tile<kRows>(launch, blockIdx.x));
-  wait_for_previous_kernel();
   const auto stage_at = [&](int i) {
     return base + Places::kStages + static_cast<uint32_t>(i * Places::kStageBytes);
   };
   const auto full_at = [&](int i) { return barriers + static_cast<uint32_t>(i * 24); };
-  if (threadIdx.x == 0) {
-    load_stage<kDim, kGroups>(launch, blockIdx.x, stage_at(0), full_at(0));
-    if (blockIdx.x + gridDim.x < launch.all)
-      load_stage<kDim, kGroups>(launch, blockIdx.x + gridDim.x, stage_at(1), full_at(1));
-  }
-  KeyMasks masks;
-  if constexpr (kMasked) masks = load_key_masks(args, short_tile<kRows>(launch, blockIdx.x));
 
   const int row = group * kGroupQueries + thread / 32 * 16 + thread % 32 / 4;
   const float slope = args.scale * kLog2E, inverse_scale = 1.0f / args.scale;
   auto* bias = reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys;
   const int keys = static_cast<int>(args.keys);
+  KeyMasks masks;
+  // An empty run: first on whatever lies in shared memory, storing nothing, while the kernel before
+  // still runs. Then the instructions are there.
+  bool is_real = kGroups > 1 || !launch.runs_empty;
   int round = 0;
-  for (unsigned block = blockIdx.x; block < launch.all; block += gridDim.x, ++round) {
+  for (unsigned block = blockIdx.x; block < launch.all;) {
+    if (is_real && round == 0) {
+      wait_for_previous_kernel();
+      if (threadIdx.x == 0) {
+        load_stage<kDim, kGroups>(launch, block, stage_at(0), full_at(0));
+        if (block + gridDim.x < launch.all)
+          load_stage<kDim, kGroups>(launch, block + gridDim.x, stage_at(1), full_at(1));
+      }
+      if constexpr (kMasked) masks = load_key_masks(args, short_tile<kRows>(launch, block));
+    }
     const int place = round % 2;
     const uint32_t parity = static_cast<uint32_t>(round / 2 % 2), stage = stage_at(place);
     const unsigned next = block + gridDim.x;
+    const bool has_bias = is_real && args.bias.data != nullptr;
     float scores[64], shift[2];
-    barrier_wait(full_at(place), parity);
+    if (is_real) barrier_wait(full_at(place), parity);
     multiply_keys<T, kDim>(
         stage + 2 * Places::kTileBytes + static_cast<uint32_t>(group * Places::kGroupBytes), stage,
         scores);
@@ -144,7 +151,7 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     KeptKeys kept{{}, true, false};
     if constexpr (kMasked) {
       if (args.keep.data != nullptr) kept = spread_kept(kept_bits(masks.kept));
-      if (args.bias.data != nullptr) {
+      if (has_bias) {
         bias[place * kKeys + thread] = raw_score(masks.bias, inverse_scale);
         warpgroup_sync(group + 1);
       }
@@ -156,10 +163,12 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     }
     __syncwarp();
     wgmma_wait<0>();
+    Tile tile = short_tile<kRows>(launch, block);
+    if (!is_real) tile.queries = 0;
     if constexpr (kMasked) {
-      mask_scores<Masks::kByKey>(args, short_tile<kRows>(launch, block), row, 0, kept,
-                                 args.bias.data != nullptr ? bias + place * kKeys : nullptr,
-                                 nullptr, inverse_scale, scores);
+      mask_scores<Masks::kByKey>(args, tile, row, 0, kept,
+                                 has_bias ? bias + place * kKeys : nullptr, nullptr, inverse_scale,
+                                 scores);
     }
     if (keys < kKeys) {
       for_each_score(scores, [&](float& score, int n, int within, int) {
@@ -170,13 +179,17 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     for (int r = 0; r < 2; ++r) shift[r] = shift_of(row_maximum(scores, r, -kInfinity), slope);
     Rows rows;
     float context[kDim / 2] = {};
-    barrier_wait(full_at(place) + 8, parity);
+    if (is_real) barrier_wait(full_at(place) + 8, parity);
     attend_values<T, kDim, kParts>(scores, slope, shift, stage + Places::kTileBytes, rows, context);
     wgmma_wait<0>();
-    if (thread % 32 == 0) barrier_arrive(full_at(place) + 16);
-    store_rows<T, kDim, false>(args, short_tile<kRows>(launch, block), rows, context, row,
-                               quantizing);
+    if (is_real && thread % 32 == 0) barrier_arrive(full_at(place) + 16);
+    store_rows<T, kDim, false>(args, tile, rows, context, row, quantizing);
+    if (!is_real) {
+      is_real = true;
+      continue;
+    }
     if (next < launch.all) quantizing.read(args, short_tile<kRows>(launch, next));
+    block = next, ++round;
   }
 }
 
@@ -193,6 +206,10 @@ __global__ void __launch_bounds__(kGroups * 128, 2)
 // ---- host
 
 constexpr unsigned kMultiprocessors = 132;
+// Of up to so many tiles, of 64 queries and a head of 64, the product of q, k and v before them has
+// a multiprocessor for each of its own and leaves some free: there the blocks begin early enough
+// for an empty run. Else they begin late, and it takes longer than it saves.
+constexpr unsigned kEmptyRunTiles = 22;
 
 template <class T, int kDim, int kGroups, bool kMasked>
 cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
@@ -203,7 +220,9 @@ cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
                      Divider<uint32_t>(tiles),
                      Divider<uint32_t>(args.heads),
                      Divider<uint32_t>(args.heads / args.kv_heads),
-                     static_cast<unsigned>(tiles * args.heads * args.batch)};
+                     static_cast<unsigned>(tiles * args.heads * args.batch),
+                     false};
+  launch.runs_empty = kGroups == 1 && launch.all * kDim <= kEmptyRunTiles * 64;
   cudaError_t status = make_maps(args, launch.maps);
   if (status != cudaSuccess) return status;
   const auto kernel = &short_kernel<T, kDim, kGroups, kMasked>;

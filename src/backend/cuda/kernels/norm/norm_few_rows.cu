@@ -110,7 +110,7 @@ __device__ __forceinline__ void store(void* row, int64_t at, const float (&x)[kN
   *reinterpret_cast<Pack<T, kN>*>(static_cast<T*>(row) + at) = pack;
 }
 
-template <class T, int kParts, int kVectors, Quantized kHow>
+template <class T, int kParts, int kVectors, Quantized kHow, bool kRunsEmpty>
 __global__ void __launch_bounds__(kRowsOfBlock* kParts* kWarpThreads)
     norm_few_rows_kernel(const __grid_constant__ PackedNorm args) {
   __shared__ Shared<kParts> shared;
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kRowsOfBlock* kParts* kWarpThreads)
   const bool is_last = lane == 8 * (kVectors - 1);  // has a part's sums
   // First of zeros, while the kernel before still runs: then the instructions are there.
 #pragma unroll 1
-  for (bool is_real = args.rows > kEmptyRunRows;; is_real = true) {
+  for (bool is_real = !kRunsEmpty;; is_real = true) {
     float x[kN] = {};
     if (is_real) {
       wait_for_previous_kernel();
@@ -190,12 +190,18 @@ __global__ void __launch_bounds__(kRowsOfBlock* kParts* kWarpThreads)
   }
 }
 
+template <class T, int kParts, int kVectors, bool kRunsEmpty>
+void (*kernel_for(const PackedNorm& args))(PackedNorm) {
+  if (args.q == nullptr)
+    return &norm_few_rows_kernel<T, kParts, kVectors, Quantized::kNot, kRunsEmpty>;
+  if (args.given_scale == nullptr)
+    return &norm_few_rows_kernel<T, kParts, kVectors, Quantized::kByRows, kRunsEmpty>;
+  return &norm_few_rows_kernel<T, kParts, kVectors, Quantized::kGiven, kRunsEmpty>;
+}
 template <class T, int kParts, int kVectors>
 cudaError_t launch(const PackedNorm& args, cudaStream_t stream) {
-  const auto kernel =
-      args.q == nullptr             ? &norm_few_rows_kernel<T, kParts, kVectors, Quantized::kNot>
-      : args.given_scale == nullptr ? &norm_few_rows_kernel<T, kParts, kVectors, Quantized::kByRows>
-                                    : &norm_few_rows_kernel<T, kParts, kVectors, Quantized::kGiven>;
+  const auto kernel = args.rows <= kEmptyRunRows ? kernel_for<T, kParts, kVectors, true>(args)
+                                                 : kernel_for<T, kParts, kVectors, false>(args);
   const auto blocks = static_cast<unsigned>((args.rows + kRowsOfBlock - 1) / kRowsOfBlock);
   return launch_overlapped(kernel, dim3(blocks), dim3(kRowsOfBlock * kParts * kWarpThreads), 0,
                            stream, args);
