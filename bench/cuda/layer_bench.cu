@@ -171,11 +171,12 @@ class Layers {
   std::vector<Weights*> weights_;
 };
 
-int tile_named(const std::string& name) {
+int tile_named(const std::string& name, GemmType type) {
   for (int v = 0; v < gemm_sm90_variants(); ++v)
-    if (name == gemm_sm90_name(v) && gemm_sm90_has(v, kType)) return v;
+    if (name == gemm_sm90_name(v) && gemm_sm90_has(v, type)) return v;
   std::printf("there is no tile '%s'; expected four of:", name.c_str());
-  for (int v = 0; v < gemm_sm90_variants(); ++v) std::printf(" '%s'", gemm_sm90_name(v));
+  for (int v = 0; v < gemm_sm90_variants(); ++v)
+    if (gemm_sm90_has(v, type)) std::printf(" '%s'", gemm_sm90_name(v));
   std::printf("\n");
   std::exit(2);
 }
@@ -218,9 +219,10 @@ int main(int argc, char** argv) {
             : s.substr(slash + 1, colon == std::string::npos ? colon : colon - slash - 1);
     if (colon != std::string::npos) {
       size_t at = colon + 1;
-      for (int& tile : tiles) {
+      for (size_t i = 0; i < tiles.size(); ++i) {
         const size_t end = std::min(s.find(',', at), s.size());
-        tile = tile_named(s.substr(at, end - at));
+        const bool is_8_bits = in_8_bits.find("qofg"[i]) != std::string::npos;
+        tiles[i] = tile_named(s.substr(at, end - at), is_8_bits ? GemmType::kI8 : kType);
         at = std::min(end + 1, s.size());
       }
     }

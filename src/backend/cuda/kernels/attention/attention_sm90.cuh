@@ -207,6 +207,9 @@ __device__ inline void store_rows_staged(const AttentionLaunch& args, const Tile
                                          int first_row, int group) {
   const int lane = static_cast<int>(threadIdx.x) % 32,
             warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  constexpr int kChunks = kDim / 8;
+  const RowScaling by = scaling_of(args.quantized);
+  const EightFactors factors = factors_of(args, tile, lane % kChunks * 8);
   warpgroup_sync(group + 1);  // every warp's products have read the queries
   unsigned char* own = room + warp * 16 * kDim * 2;
   // 16-byte chunks are so permuted that 8 rows of one column lie in different banks.
@@ -232,9 +235,7 @@ __device__ inline void store_rows_staged(const AttentionLaunch& args, const Tile
   __syncwarp();
   auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
               tile.query * args.out.row + tile.head * args.out.head;
-  constexpr int kChunks = kDim / 8;
   first_row += warp * 16;
-  const RowScaling by = scaling_of(args.quantized);
 #pragma unroll
   for (int i = 0; i < kChunks / 2; ++i) {
     const int row = (i * 32 + lane) / kChunks, chunk = lane % kChunks;
@@ -244,7 +245,7 @@ __device__ inline void store_rows_staged(const AttentionLaunch& args, const Tile
     if (args.quantized.q == nullptr)
       *reinterpret_cast<uint4*>(to) = eight;
     else
-      quantize_eight(args, by, QuantizingBehind(), tile, to, chunk, chunk * 8, eight);
+      quantize_eight(args, by, factors, to, eight);
   }
   if (__any_sync(~0u, empty != 0))
     store_empty_rows<T, kDim>(args, tile, first_row + lane / 4, empty, out);

@@ -379,53 +379,59 @@ __device__ inline void fetch_scaling(const AttentionLaunch& args) {
 __device__ inline RowScaling scaling_of(const AttentionQuantized& by) {
   return by.q == nullptr ? RowScaling{} : given_scaling(by.scale, by.zero, by.to_f8);
 }
+// The factors of eight neighbors of the context's row, from column `col` of the head on; 1 where
+// there are none.
+struct EightFactors {
+  float of[8];
+};
+__device__ inline EightFactors factors_of(const AttentionLaunch& args, const Tile& tile, int col) {
+  EightFactors eight;
+  fill_vector(1.0f, eight.of);
+  if (args.quantized.q != nullptr)
+    multiply_factors(args.quantized.factors, static_cast<int>(tile.head) * args.value_dim + col, 8,
+                     eight.of);
+  return eight;
+}
 // What the context is quantized by: read when it is needed, or, where registers are left, ahead,
-// so that no latency is left at the end of a tile. Column `col` of the head, a multiple of 8, is
-// the lane's chunk number `chunk`.
+// so that no latency is left at the end of a tile. A lane's chunk number `chunk` begins at column
+// `col` of the head.
 struct QuantizingBehind {
   __device__ RowScaling scaling(const AttentionLaunch& args) const {
     return scaling_of(args.quantized);
   }
   __device__ void read(const AttentionLaunch&, const Tile&) {}
-  __device__ void multiply(const AttentionLaunch& args, const Tile& tile, int, int col,
-                           float (&v)[8]) const {
-    multiply_factors(args.quantized.factors, static_cast<int>(tile.head) * args.value_dim + col, 8,
-                     v);
+  __device__ EightFactors factors(const AttentionLaunch& args, const Tile& tile, int,
+                                  int col) const {
+    return factors_of(args, tile, col);
   }
 };
 template <int kDim>
 struct QuantizingAhead {
   RowScaling by;
-  float factors[kDim / 32][8];
+  EightFactors of_chunk[kDim / 32];
   __device__ RowScaling scaling(const AttentionLaunch&) const { return by; }
   __device__ void read(const AttentionLaunch& args, const Tile& tile) {
     by = scaling_of(args.quantized);
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-    for (int chunk = 0; chunk < kDim / 32; ++chunk) {
-      fill_vector(1.0f, factors[chunk]);
-      if (args.quantized.q != nullptr)
-        QuantizingBehind().multiply(args, tile, chunk, 32 * chunk + lane % 4 * 8, factors[chunk]);
-    }
+    for (int chunk = 0; chunk < kDim / 32; ++chunk)
+      of_chunk[chunk] = factors_of(args, tile, 32 * chunk + lane % 4 * 8);
   }
-  __device__ void multiply(const AttentionLaunch&, const Tile&, int chunk, int,
-                           float (&v)[8]) const {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] *= factors[chunk][i];
+  __device__ const EightFactors& factors(const AttentionLaunch&, const Tile&, int chunk,
+                                         int) const {
+    return of_chunk[chunk];
   }
 };
 
-// Eight neighbors of a row of the context, the lane's chunk number `chunk`, from column `col` of
-// the head on, quantized; `to`: where they would stand in out.
-template <class T, class Quantizing>
+// Eight neighbors of a row of the context, quantized; `to`: where they would stand in out.
+template <class T>
 __device__ inline void quantize_eight(const AttentionLaunch& args, const RowScaling& by,
-                                      const Quantizing& quantizing, const Tile& tile, const T* to,
-                                      int chunk, int col, const uint4& eight) {
+                                      const EightFactors& factors, const T* to,
+                                      const uint4& eight) {
   const T* from = reinterpret_cast<const T*>(&eight);
   float v[8];
 #pragma unroll
-  for (int i = 0; i < 8; ++i) v[i] = static_cast<float>(from[i]);
-  quantizing.multiply(args, tile, chunk, col, v);
+  for (int i = 0; i < 8; ++i) v[i] = static_cast<float>(from[i]) * factors.of[i];
   store_bytes(args.quantized.q, to - static_cast<const T*>(args.out.data), 8, true, v, by);
 }
 
@@ -535,7 +541,8 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
       for (int n = 0; n < kChunks; ++n) {
         const uint4 chunk = r == 0 ? chunks[n] : chunks[kChunks + n];
         if (row + r * 8 < tile.queries)
-          quantize_eight(args, by, quantizing, tile, place(r, n), n, n * 32 + lane % 4 * 8, chunk);
+          quantize_eight(args, by, quantizing.factors(args, tile, n, n * 32 + lane % 4 * 8),
+                         place(r, n), chunk);
       }
     }
   }

@@ -446,8 +446,6 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     GemmSums<S> sums;
     ResidualAhead<S> ahead;
     if constexpr (ResidualAhead<S>::kIs) ahead.read(args, tile);
-    FactorsAhead<S> factors;
-    if constexpr (FactorsAhead<S>::kIs) factors.read(args, tile.col);
     if (!S::kTogether) barrier_wait(shared.turn(group), turn_parity);
     if constexpr (S::kPromotes) {
       PromotedSums<S>(sums, shared, group).run(place, args.k_blocks);
@@ -475,8 +473,8 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       __syncwarp();
     } else {
       if constexpr (!S::kScales) add_bias<S>(sums, columns.bias);
-      finish<S>(sums, columns, rows, args, result_scale, ahead, factors,
-                shared.strip(4 * group + warp), tile);
+      finish<S>(sums, columns, rows, args, result_scale, ahead, shared.strip(4 * group + warp),
+                tile);
     }
     turn_parity ^= 1;
     tile = next;

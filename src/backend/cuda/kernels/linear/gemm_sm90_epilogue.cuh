@@ -108,7 +108,8 @@ struct GemmResultScale {
 };
 
 // What is known of this thread's columns: their bias as f32, 0 where there is none (an added +0
-// also turns sums of −0 into +0); of 8 bits also their scales and sums of w. A group reads it
+// also turns sums of −0 into +0); of 8 bits also their scales and sums of w, and the factors of a
+// result that is quantized. A group reads it
 // together: each thread its part, as it is stored, long before it is needed, and the others'
 // through shared memory before the products. Of 8 bits there are too many for registers: they stay
 // there.
@@ -116,9 +117,10 @@ template <class S>
 using GemmBias = float2[S::kCols / 8];
 template <class S>
 struct GemmColumnPart {
-  static constexpr int kCount = (S::kCols + 127) / 128, kOfScaled = S::kScales ? kCount : 1;
+  static constexpr int kCount = (S::kCols + 127) / 128, kOfScaled = S::kScales ? kCount : 1,
+                       kOfQuantized = S::kQuantizes ? kCount : 1;
   uint32_t bias[kCount];
-  float scales[kOfScaled], w_sums[kOfScaled];
+  float scales[kOfScaled], w_sums[kOfScaled], factors[kOfQuantized];
 
   __device__ __forceinline__ void read(const GemmArguments& args, int tile_col) {
 #pragma unroll
@@ -126,10 +128,8 @@ struct GemmColumnPart {
       const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
       bias[i] = 0;
       const bool inside = at < S::kCols && col < args.n;
-      if constexpr (S::kQuantizes) {
-        if (inside && at % 32 == 0 && args.quantized.factors != nullptr)
-          fetch_line(args.quantized.factors + col);
-      }
+      if constexpr (S::kQuantizes)
+        factors[i] = inside && args.quantized.factors != nullptr ? args.quantized.factors[col] : 1;
       if constexpr (S::kScales) {
         scales[i] = inside ? args.scales.w[args.scales.by_column ? col : 0] : 0;
         w_sums[i] = inside ? args.scales.w_sums[col] : 0;
@@ -163,6 +163,7 @@ struct GemmColumnPart {
                      x.zero == 0 ? own : __fmaf_rn(-x.zero * w_sums[i], scale, own));
         store_shared(through + (S::kCols + at) * 4, scale);
         store_shared(through + (2 * S::kCols + at) * 4, w_sums[i]);
+        if constexpr (S::kQuantizes) store_shared(through + (3 * S::kCols + at) * 4, factors[i]);
       } else {
         store_shared(through + at * 4, widened(bias[i]) + 0.0f);
       }
@@ -338,31 +339,6 @@ struct ResidualAhead {
       const float2 add = widen_pair<typename S::Narrow>(pairs[i]);
       v[2 * i] += add.x, v[2 * i + 1] += add.y;
     }
-  }
-};
-
-// Two columns of rows g and g + 8.
-__device__ __forceinline__ void multiply_by(const float2& factor, float* four) {
-  four[0] *= factor.x, four[1] *= factor.y, four[2] *= factor.x, four[3] *= factor.y;
-}
-// The factors of a result that is quantized, of this thread's columns of a tile that is one slice:
-// read before its products, so that no latency is left at the end.
-template <class S>
-struct FactorsAhead {
-  static constexpr bool kIs = S::kQuantizes && S::kSlices == 1;
-  float2 pairs[kIs ? S::kSliceCols / 8 : 1];
-  __device__ __forceinline__ void read(const GemmArguments& args, int tile_col) {
-    const float* from = args.quantized.factors;
-    const int col = tile_col + 2 * (threadIdx.x % 4);
-#pragma unroll
-    for (int j = 0; j < S::kSliceCols / 8; ++j) {
-      const bool given = from != nullptr && col + 8 * j < args.n;  // n is a multiple of 8
-      pairs[j] = given ? *reinterpret_cast<const float2*>(from + col + 8 * j) : float2{1, 1};
-    }
-  }
-  __device__ __forceinline__ void multiply(GemmSlice<S>& v) const {
-#pragma unroll
-    for (int j = 0; j < S::kSliceCols / 8; ++j) multiply_by(pairs[j], v + 4 * j);
   }
 };
 
@@ -562,18 +538,26 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
   }
 }
 
-// v of kEights times four elements, of columns col + 8j and the next in rows g and g + 8: y as it
-// is stored in f16, then quantized; `multiply(v)` brings the factors of the columns in. Of four
-// elements the bytes of row g, above them those of row g + 8.
-template <class S, int kEights, class Multiply>
-__device__ __forceinline__ void quantize(const RowScaling& by, const Multiply& multiply,
-                                         float (&v)[4 * kEights], uint32_t (&bytes)[kEights]) {
+// v of kEights times four elements, of columns 8·(first + j) … of a tile and rows g and g + 8: y as
+// it is stored in f16, quantized. Of four elements the bytes of row g, above them those of row
+// g + 8.
+template <class S, int kEights>
+__device__ __forceinline__ void quantize(const GemmArguments& args, const GemmColumns<S>& columns,
+                                         const RowScaling& by, int first, float (&v)[4 * kEights],
+                                         uint32_t (&bytes)[kEights]) {
 #pragma unroll
   for (int i = 0; i < 4 * kEights; i += 2) {
     const float2 pair = widen_pair<__half>(narrow_pair<__half>(v[i], v[i + 1]));
     v[i] = pair.x, v[i + 1] = pair.y;
   }
-  multiply(v);
+  if (args.quantized.factors != nullptr) {
+#pragma unroll
+    for (int j = 0; j < kEights; ++j) {
+      const float2 factor = load_shared_pair(columns.from + (first + j) * 32 + 3 * S::kCols * 4);
+      v[4 * j] *= factor.x, v[4 * j + 1] *= factor.y;
+      v[4 * j + 2] *= factor.x, v[4 * j + 3] *= factor.y;
+    }
+  }
 #pragma unroll
   for (int j = 0; j < kEights; ++j) {
     const float* four = v + 4 * j;
@@ -582,18 +566,6 @@ __device__ __forceinline__ void quantize(const RowScaling& by, const Multiply& m
           packed_f8(by.scaled(four[0]), by.scaled(four[1]), by.scaled(four[2]), by.scaled(four[3]));
     else
       bytes[j] = GivenRounding(by.second, by.shift).bytes(four[0], four[1], four[2], four[3]);
-  }
-}
-// The factors from memory; n is a multiple of 8.
-template <int kEights>
-__device__ __forceinline__ void multiply_factors_of(const GemmArguments& args, int col,
-                                                    float (&v)[4 * kEights]) {
-  const float* factors = args.quantized.factors;
-  if (factors == nullptr) return;
-#pragma unroll
-  for (int j = 0; j < kEights; ++j) {
-    if (col + 8 * j < args.n)
-      multiply_by(*reinterpret_cast<const float2*>(factors + col + 8 * j), v + 4 * j);
   }
 }
 // Of the two threads with lanes 2i and 2i + 1: the first gets row g's four bytes, the second those
@@ -649,10 +621,7 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
     }
     if constexpr (kGelu) gelu<2>(v);
     uint32_t bytes[kTogether];
-    const auto multiply = [&](float(&y)[4 * kTogether]) {
-      multiply_factors_of<kTogether>(args, tile.col + 8 * first + 2 * (lane % 4), y);
-    };
-    quantize<S, kTogether>(by, multiply, v, bytes);
+    quantize<S, kTogether>(args, columns, by, first, v, bytes);
     const int c = first / kEights;
     const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
     store_bytes_in_box<S, kTogether>(box, first % kEights, bytes);
@@ -665,20 +634,13 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
 /// The same of a slice, straight from registers.
 template <class S>
 __device__ __forceinline__ void store_bytes(GemmSlice<S>& v, const GemmArguments& args,
-                                            const GemmResultScale& result_scale,
-                                            const FactorsAhead<S>& factors, GemmSpot spot) {
+                                            const GemmColumns<S>& columns, int first_eight,
+                                            const GemmResultScale& result_scale, GemmSpot spot) {
   const RowScaling by = scaling_of<S>(result_scale);
   const int odd = threadIdx.x % 2, row = spot.row + 8 * odd, first = spot.col - 2 * odd;
   int8_t* q = args.quantized.q + static_cast<int64_t>(row) * args.n + first;
   uint32_t bytes[S::kSliceCols / 8];
-  const auto multiply = [&](GemmSlice<S>& y) {
-    if constexpr (FactorsAhead<S>::kIs) {
-      factors.multiply(y);
-    } else {
-      multiply_factors_of<S::kSliceCols / 8>(args, spot.col, y);
-    }
-  };
-  quantize<S, S::kSliceCols / 8>(by, multiply, v, bytes);
+  quantize<S, S::kSliceCols / 8>(args, columns, by, first_eight, v, bytes);
 #pragma unroll
   for (int j = 0; j < S::kSliceCols / 8; ++j) {
     const uint32_t own = own_four_bytes(bytes[j]);
@@ -717,8 +679,7 @@ template <class S>
 __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumns<S>& columns,
                                        const GemmRows<S>& rows, const GemmArguments& args,
                                        const GemmResultScale& result_scale,
-                                       const ResidualAhead<S>& ahead,
-                                       const FactorsAhead<S>& factors, uint32_t strip,
+                                       const ResidualAhead<S>& ahead, uint32_t strip,
                                        GemmTile tile) {
   using T = typename S::Result;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -738,7 +699,7 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumn
       }
     }
     if constexpr (S::kQuantizes) {
-      store_bytes<S>(v, args, result_scale, factors, spot);
+      store_bytes<S>(v, args, columns, begin / 8, result_scale, spot);
       continue;
     }
     if (args.y_type == GemmType::kF32) {

@@ -108,8 +108,9 @@ struct GemmShape {
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
   static constexpr uint32_t kResultBytes =
       kBoxes ? kBoxWarps * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
-  // Of one group: the bias of its columns; of 8 bits also their scales and sums of w.
-  static constexpr uint32_t kColumnBytes = kCols * 4 * (kScales ? 3 : 1);
+  // Of one group: the bias of its columns; of 8 bits also their scales and sums of w, and factors
+  // of a result that is quantized.
+  static constexpr uint32_t kColumnBytes = kCols * 4 * (kQuantizes ? 4 : kScales ? 3 : 1);
   static constexpr uint32_t kSharedBytes =
       kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kColumnBytes + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");
