@@ -54,8 +54,8 @@ struct PackedEmbedNorm {
 /// input read once, each output written once. The launch overlaps the kernel before it
 /// (device/overlap.cuh).
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream);
-/// norm_few_rows.cu, which launch_packed_norm turns to: of up to kNormFewRows rows, aligned, with an
-/// addend, of 16 bits and 256, 384, 512, 768 or 1024 columns.
+/// norm_few_rows.cu, which launch_packed_norm turns to: of up to kNormFewRows rows, aligned, with
+/// an addend, of 16 bits and 256, 384, 512, 768 or 1024 columns.
 inline constexpr int64_t kNormFewRows = 1024;
 cudaError_t launch_norm_few_rows(const PackedNorm& args, cudaStream_t stream);
 /// Can it quantize y as well? With an addend, aligned rows of 16 bits and 256, 384, 512, 768 or
