@@ -1,10 +1,13 @@
 // Tables cut to the rows that are read: see cut_tables.h.
 #include "reference/cut_tables.h"
 
-#include <map>
+#include <algorithm>
+#include <cstring>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
+#include "core/threads.h"
 #include "core/value_rules.h"
 
 namespace vernier::reference {
@@ -12,21 +15,28 @@ namespace vernier::reference {
 std::optional<CutTable> cut_table(const Tensor& table, const EvalTensor& ids) {
   const int64_t rows = table.shape()[0], width = table.elems() / rows;
   const size_t row_bytes = static_cast<size_t>(width) * size_bytes(table.dtype());
-  std::map<int64_t, int64_t> places;  // of the rows that are read
+  std::unordered_map<int64_t, int64_t> places;  // of the rows that are read
+  places.reserve(ids.i.size());
+  std::vector<int64_t> read;
   CutTable result{.table = {}, .ids = ids};
-  std::vector<std::byte> bytes;
   for (int64_t& id : result.ids.i) {
     if (id < -rows || id >= rows) return std::nullopt;
     const int64_t row = id < 0 ? id + rows : id;
-    const auto [place, fresh] = places.emplace(row, static_cast<int64_t>(places.size()));
+    const auto [place, fresh] = places.emplace(row, std::ssize(read));
     id = place->second;
-    if (!fresh) continue;
-    const std::byte* from = table.data() + static_cast<size_t>(row) * row_bytes;
-    bytes.insert(bytes.end(), from, from + row_bytes);
+    if (fresh) read.push_back(row);
   }
   Shape shape = table.shape();
-  shape[0] = static_cast<int64_t>(places.size());
-  result.table = EvalTensor::from(Tensor::from_bytes(table.dtype(), std::move(shape), bytes));
+  shape[0] = std::ssize(read);
+  const int64_t least = std::max<int64_t>(1, (int64_t{1} << 18) / std::max<int64_t>(1, width));
+  const Tensor small = Tensor::filled(table.dtype(), std::move(shape), [&](std::byte* to) {
+    in_parallel(std::ssize(read), least, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        std::memcpy(to + static_cast<size_t>(i) * row_bytes,
+                    table.data() + static_cast<size_t>(read[i]) * row_bytes, row_bytes);
+    });
+  });
+  result.table = EvalTensor::from(small);
   return result;
 }
 

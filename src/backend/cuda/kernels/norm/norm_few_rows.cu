@@ -3,7 +3,7 @@
 //
 // With few rows a launch takes as long as one row, and that as long as its instructions take to
 // arrive: they come from memory once per launch. So a thread has one vector of a row, not four, and
-// the code is a third of that of norm_packed.cu, which many rows share. The sums run in the order
+// the code is less than half of that of norm_packed.cu, for many rows. The sums run in the order
 // of PackedLayout::kInParts: a warp has a part of the row, lane 8k + l the vector that lane l of
 // that part has as its k-th.
 #include "backend/cuda/device/overlap.cuh"
