@@ -15,11 +15,9 @@ namespace vernier::backend::cuda {
 namespace {
 
 constexpr int kN = 8;  // elements of a vector
-constexpr int kRowsOfBlock =
-    4;  // 128 rows on 32 multiprocessors: the next kernel begins beside them
+// 128 rows on 32 multiprocessors: the next kernel begins beside them.
+constexpr int kRowsOfBlock = 4;
 constexpr int64_t kEmptyRunRows = 512;  // with more rows empty runs are in the way
-
-enum class Quantized : uint8_t { kNot, kByRows, kGiven };
 
 // Of each row of a block and part of the row: sums, then sums again, then ranges.
 template <int kParts>

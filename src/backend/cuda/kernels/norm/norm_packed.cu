@@ -15,9 +15,6 @@ constexpr bool kIsAhead = L::kN == 8;
 template <class L>
 constexpr int kMinBlocks = L::kVectors* L::kN > 24 || kIsAhead<L> ? 2 : 3;
 
-/// Whether y is quantized too: by rows, or all rows by a given scale.
-enum class Quantized : uint8_t { kNot, kByRows, kGiven };
-
 /// Row `row` of y as it is stored, quantized; `given`: how, of Quantized::kGiven.
 template <class L, Quantized kHow>
 __device__ void quantize(const PackedNorm& args, const RowScaling& given, int64_t row, bool inside,

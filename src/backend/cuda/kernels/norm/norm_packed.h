@@ -8,6 +8,9 @@
 
 namespace vernier::backend::cuda {
 
+/// Whether y of a PackedNorm is quantized too: by rows, or all rows by a given scale.
+enum class Quantized : uint8_t { kNot, kByRows, kGiven };
+
 struct PackedNorm {
   const void *x = nullptr, *addend = nullptr;     ///< [rows, cols]; addend or null
   void *y = nullptr, *sum = nullptr;              ///< [rows, cols]; sum: x + addend, or null
@@ -48,7 +51,7 @@ struct PackedEmbedNorm {
 
 /// y = (s − mean) / √(var + ε)·scale + bias per row of s = x + addend; is_rms (without addend):
 /// s / √(mean(s²) + ε)·scale. Arithmetic in f32, as launch_norm()'s. A row is the work of a warp,
-/// or of half a warp; the order of sums depends on cols, type and
+/// of half a warp or, of few rows, of several; the order of sums depends on cols, type and
 /// whether there is an addend only: with one, 256, 384, 512, 768 and 1024 columns of 16 bits have
 /// the order of linear_norm_sm90.h, so that a product's own norm gives the same bits. Cost: each
 /// input read once, each output written once. The launch overlaps the kernel before it
