@@ -20,6 +20,15 @@ struct RowRange {
 __device__ inline RowRange shuffled(RowRange range, int offset) {
   return {__shfl_xor_sync(~0u, range.low, offset), __shfl_xor_sync(~0u, range.high, offset)};
 }
+/// What a thread knows of its part of a row.
+struct PartRange {
+  RowRange range{0, 0};
+  float differences = 0;  ///< the sum of x − x: 0 or NaN
+  __device__ void add(float x) {
+    range = {fminf(range.low, x), fmaxf(range.high, x)};
+    differences += x - x;
+  }
+};
 inline constexpr int kLargestQ8 = 127;
 /// q = x·factor + zero, of a whole zero, rounded once, to the nearest of -127 … 127, halves to
 /// even; NaN: 127. No conversion, of which a multiprocessor does few: at 1.5·2^23, where neighbors
@@ -134,13 +143,13 @@ __device__ inline RowRange both_ranges(const RowRange& a, const RowRange& b) {
   const float nan = __int_as_float(0x7fffffff);
   return RowRange{is_nan ? nan : fminf(a.low, b.low), is_nan ? nan : fmaxf(a.high, b.high)};
 }
-/// The range of a row of which each of kThreads threads knows a part; NaN if `differences`, the sum
-/// of x − x, is not 0 in one of them. `shared` as of combine_row().
+/// The range of a row of which each of kThreads threads knows a part; NaN if the differences are
+/// not 0 in one of them. `shared` as of combine_row().
 template <int kThreads>
-__device__ RowRange range_of_row(RowRange range, float differences, RowRange* shared) {
-  if (differences != 0) range.low = range.high = __int_as_float(0x7fffffff);
+__device__ RowRange range_of_row(PartRange part, RowRange* shared) {
+  if (part.differences != 0) part.range.low = part.range.high = __int_as_float(0x7fffffff);
   return combine_row<kThreads>(
-      range, shared, [](const RowRange& a, const RowRange& b) { return both_ranges(a, b); });
+      part.range, shared, [](const RowRange& a, const RowRange& b) { return both_ranges(a, b); });
 }
 
 /// v·factors[c, c + kN); null: v. Only the first `count` are there.

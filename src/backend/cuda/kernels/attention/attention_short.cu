@@ -215,14 +215,14 @@ template <class T, int kDim, int kGroups, bool kMasked>
 cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
   using Places = ShortRoom<kDim, kGroups>;
   const int64_t tiles = attention_tiles(args, kGroups * kGroupQueries);
+  const auto all = static_cast<unsigned>(tiles * args.heads * args.batch);
   ShortLaunch launch{{},
                      args,
                      Divider<uint32_t>(tiles),
                      Divider<uint32_t>(args.heads),
                      Divider<uint32_t>(args.heads / args.kv_heads),
-                     static_cast<unsigned>(tiles * args.heads * args.batch),
-                     false};
-  launch.runs_empty = kGroups == 1 && launch.all * kDim <= kEmptyRunTiles * 64;
+                     all,
+                     kGroups == 1 && all <= kEmptyRunTiles * 64 / kDim};
   cudaError_t status = make_maps(args, launch.maps);
   if (status != cudaSuccess) return status;
   const auto kernel = &short_kernel<T, kDim, kGroups, kMasked>;

@@ -27,20 +27,15 @@ __global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock)
     };
     for_each_vector<kInRegisters, R>(cols, x, read, body);
   };
-  RowRange range{0, 0};
-  float differences = 0;  // x − x is 0 or NaN
+  PartRange part;
   each([&](float(&v)[kN], int c) {
     multiply_factors(args.factors, c, cols - c, v);
 #pragma unroll
-    for (int i = 0; i < kN; ++i) {  // past the end: 0
-      range = {fminf(range.low, v[i]), fmaxf(range.high, v[i])};
-      differences += v[i] - v[i];
-    }
+    for (int i = 0; i < kN; ++i) part.add(v[i]);  // past the end: 0
   });
-  const RowScaling by =
-      args.scale != nullptr
-          ? given_scaling(args.scale, args.zero, args.to_f8)
-          : scaling_of(range_of_row<kThreads>(range, differences, shared), args.to_f8);
+  const RowScaling by = args.scale != nullptr
+                            ? given_scaling(args.scale, args.zero, args.to_f8)
+                            : scaling_of(range_of_row<kThreads>(part, shared), args.to_f8);
   each([&](float(&v)[kN], int c) {
     if constexpr (!kInRegisters) multiply_factors(args.factors, c, cols - c, v);
     store_bytes(args.q, row * args.cols + c, cols - c, args.is_aligned, v, by);
@@ -79,19 +74,15 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarpThreads)
     multiply_factors(args.factors, column(k), cols - column(k), v);
   };
   const auto range_of = [&] {
-    RowRange range{0, 0};
-    float differences = 0;  // x − x is 0 or NaN
+    PartRange part;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       float v[kVectorColumns];
       widen(k, v);
 #pragma unroll
-      for (int i = 0; i < kVectorColumns; ++i) {
-        range = {fminf(range.low, v[i]), fmaxf(range.high, v[i])};
-        differences += v[i] - v[i];
-      }
+      for (int i = 0; i < kVectorColumns; ++i) part.add(v[i]);
     }
-    return range_of_row<kWarpThreads>(range, differences, nullptr);
+    return range_of_row<kWarpThreads>(part, nullptr);
   };
   const RowScaling by = args.scale != nullptr ? given_scaling(args.scale, args.zero, args.to_f8)
                                               : scaling_of(range_of(), args.to_f8);

@@ -109,10 +109,9 @@ struct GemmResultScale {
 
 // What is known of this thread's columns: their bias as f32, 0 where there is none (an added +0
 // also turns sums of −0 into +0); of 8 bits also their scales and sums of w, and the factors of a
-// result that is quantized. A group reads it
-// together: each thread its part, as it is stored, long before it is needed, and the others'
-// through shared memory before the products. Of 8 bits there are too many for registers: they stay
-// there.
+// result that is quantized. A group reads it together: each thread its part, as it is stored, long
+// before it is needed, and the others' through shared memory before the products. Of 8 bits there
+// are too many for registers: they stay there.
 template <class S>
 using GemmBias = float2[S::kCols / 8];
 template <class S>

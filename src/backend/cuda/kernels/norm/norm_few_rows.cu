@@ -6,10 +6,8 @@
 // the code is less than half of that of norm_packed.cu, for many rows. The sums run in the order
 // of PackedLayout::kInParts: a warp has a part of the row, lane 8k + l the vector that lane l of
 // that part has as its k-th.
-#include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/quantize_row.cuh"
-#include "backend/cuda/device/row_norm.cuh"
-#include "backend/cuda/kernels/norm/norm_packed.h"
+#include "backend/cuda/kernels/norm/norm_packed.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -65,16 +63,12 @@ __device__ __forceinline__ void sum_part(const float (&x)[kN], const Add& add,
 template <int kParts>
 __device__ __forceinline__ RowRange range_of(const float (&x)[kN], bool has_vector,
                                              RowRange (&parts)[kParts]) {
-  RowRange range{0, 0};
-  float differences = 0;
+  PartRange own;
   if (has_vector) {
 #pragma unroll
-    for (const float v : x) {
-      range = {fminf(range.low, v), fmaxf(range.high, v)};
-      differences += v - v;
-    }
+    for (const float v : x) own.add(v);
   }
-  range = range_of_row<kWarpThreads>(range, differences, nullptr);
+  RowRange range = range_of_row<kWarpThreads>(own, nullptr);
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   if (threadIdx.x % kWarpThreads == 0) parts[warp % kParts] = range;
   __syncthreads();
@@ -84,16 +78,6 @@ __device__ __forceinline__ RowRange range_of(const float (&x)[kN], bool has_vect
   return range;
 }
 
-// A vector of floats, or `absent` where there are none.
-__device__ __forceinline__ void read_vector(const float* from, int column, float absent,
-                                            float (&v)[kN]) {
-  fill_vector(absent, v);
-  if (from == nullptr) return;
-  const auto* at = reinterpret_cast<const float4*>(from + column);
-  const float4 low = at[0], high = at[1];
-  v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
-  v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
-}
 template <class T>
 __device__ __forceinline__ void load(const void* row, int64_t at, float (&x)[kN]) {
   const auto pack = *reinterpret_cast<const Pack<T, kN>*>(static_cast<const T*>(row) + at);
@@ -119,9 +103,9 @@ __global__ void __launch_bounds__(kRowsOfBlock* kParts* kWarpThreads)
   const bool has_vector = lane < 8 * kVectors;
   const int column = part * (8 * kVectors * kN) + (has_vector ? lane * kN : 0);
   float scale[kN], bias[kN], factors[kN];
-  read_vector(args.scale, column, 1.0f, scale);
-  read_vector(args.bias, column, -0.0f, bias);  // −0 changes none
-  if constexpr (kHow != Quantized::kNot) read_vector(args.factors, column, 1.0f, factors);
+  read_parameters(args.scale, column, true, 1.0f, scale);
+  read_parameters(args.bias, column, true, -0.0f, bias);  // −0 changes none
+  if constexpr (kHow != Quantized::kNot) read_parameters(args.factors, column, true, 1.0f, factors);
   RowScaling by{};
   if constexpr (kHow == Quantized::kGiven)
     by = given_scaling(args.given_scale, args.given_zero, args.to_f8);
@@ -206,18 +190,9 @@ cudaError_t launch(const PackedNorm& args, cudaStream_t stream) {
 }
 template <class T>
 cudaError_t launch(const PackedNorm& args, cudaStream_t stream) {
-  switch (args.cols) {
-    case 256:
-      return launch<T, 2, 2>(args, stream);
-    case 384:
-      return launch<T, 2, 3>(args, stream);
-    case 512:
-      return launch<T, 2, 4>(args, stream);
-    case 768:
-      return launch<T, 4, 3>(args, stream);
-    default:
-      return launch<T, 4, 4>(args, stream);
-  }
+  return with_parts(args.cols, [&](auto parts, auto vectors) {
+    return launch<T, parts.value, vectors.value>(args, stream);
+  });
 }
 
 }  // namespace

@@ -26,17 +26,13 @@ __device__ void quantize(const PackedNorm& args, const RowScaling& given, int64_
     multiply_factors(args.factors, PackedRow<L>::column(k), L::kN, x[k]);
   }
   const auto range_of_x = [&x] {
-    RowRange range{0, 0};
-    float differences = 0;
+    PartRange part;
 #pragma unroll
     for (int k = 0; k < L::kVectors; ++k) {
 #pragma unroll
-      for (const float v : x[k]) {
-        range = {fminf(range.low, v), fmaxf(range.high, v)};
-        differences += v - v;
-      }
+      for (const float v : x[k]) part.add(v);
     }
-    return range_of_row<L::kThreads>(range, differences, nullptr);
+    return range_of_row<L::kThreads>(part, nullptr);
   };
   RowScaling by = given;
   if constexpr (kHow == Quantized::kByRows) by = scaling_of(range_of_x(), args.to_f8);
@@ -139,18 +135,9 @@ cudaError_t launch_in_parts(const PackedNorm& args, cudaStream_t stream) {
 }
 template <class T>
 cudaError_t launch_in_parts(const PackedNorm& args, cudaStream_t stream) {
-  switch (args.cols) {
-    case 256:
-      return launch_in_parts<T, 16, 2>(args, stream);
-    case 384:
-      return launch_in_parts<T, 16, 3>(args, stream);
-    case 512:
-      return launch_in_parts<T, 16, 4>(args, stream);
-    case 768:
-      return launch_in_parts<T, 32, 3>(args, stream);
-    default:
-      return launch_in_parts<T, 32, 4>(args, stream);
-  }
+  return with_parts(args.cols, [&](auto parts, auto vectors) {
+    return launch_in_parts<T, 8 * parts.value, vectors.value>(args, stream);
+  });
 }
 bool is_in_parts(const PackedNorm& args) {
   if (args.addend == nullptr || args.type == DType::kF32) return false;

@@ -1,6 +1,8 @@
 // Device side of norm_packed.cu and embed_packed.cu: a row without gaps over the lanes of a warp or
 // half of one, its normalization, and the blocks of a launch. C++17.
 #pragma once
+#include <type_traits>
+
 #include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/row_norm.cuh"
 #include "backend/cuda/device/sums.cuh"
@@ -25,6 +27,27 @@ struct PackedLayout {
   static constexpr bool kIsExact = kIsExact_, kInParts = kInParts_;
   static_assert(!kInParts || (kN == 8 && kThreads % 8 == 0));
 };
+
+/// run(parts, vectors) of a row of 16 bits in parts: how many there are, and vectors of a lane;
+/// both are std::integral_constant. cols: 256, 384, 512, 768 or 1024.
+template <class Run>
+cudaError_t with_parts(int cols, const Run& run) {
+  const auto two = std::integral_constant<int, 2>();
+  const auto three = std::integral_constant<int, 3>();
+  const auto four = std::integral_constant<int, 4>();
+  switch (cols) {
+    case 256:
+      return run(two, two);
+    case 384:
+      return run(two, three);
+    case 512:
+      return run(two, four);
+    case 768:
+      return run(four, three);
+    default:
+      return run(four, four);
+  }
+}
 
 template <class L>
 struct PackedRow {
