@@ -169,4 +169,21 @@ std::optional<double> magnitude_bound(const Graph& graph, ValueId value) {
   return std::nullopt;
 }
 
+std::optional<NormalizedChannels> normalized_channels(const Graph& graph, ValueId value) {
+  const SymShape& shape = shape_of(graph, value);
+  const auto channels = shape.empty() ? std::nullopt : shape.back().as_constant();
+  if (!channels) return std::nullopt;
+  const auto norm = normalized(graph, value, *channels);
+  if (!norm) return std::nullopt;
+  NormalizedChannels found;
+  for (size_t k = 0; k < norm->scale.size(); ++k) {
+    const double scale = std::abs(norm->scale[k]),
+                 bias = norm->bias.empty() ? 0 : std::abs(norm->bias[k]);
+    if (!std::isfinite(scale) || !std::isfinite(bias)) return std::nullopt;
+    found.most.push_back(std::sqrt(static_cast<double>(*channels)) * scale + bias);
+    found.typical.push_back(std::hypot(scale, bias));
+  }
+  return found;
+}
+
 }  // namespace vernier::passes

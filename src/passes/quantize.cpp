@@ -11,7 +11,8 @@
 //   With PassOptions::ranges: q = QuantizeRows(x, factor, scale, zero); the product takes the same
 //   scale and zero, a whole number, for all rows
 //   f8e4m3 has no zero points, here and below. It takes a scale for all rows also where the weights
-//   bound x (bounds.h): its numbers are as exact far below the largest one
+//   bound x (bounds.h): its numbers are as exact far below the largest one. A norm's channels may
+//   be so different that most would be too far below it: then its rows keep their scales
 #include "passes/quantize.h"
 
 #include <algorithm>
@@ -238,7 +239,9 @@ class Quantizer {
       const Node& linear = graph.node(id);
       if (linear.op != OpKind::kLinear || linear.request.compute.type != DType::kF8E4M3) continue;
       const auto [at, fresh] = bounds_.try_emplace(linear.inputs[0]);
-      if (fresh) at->second = magnitude_bound(graph, linear.inputs[0]);
+      if (!fresh) continue;
+      at->second.channels = normalized_channels(graph, linear.inputs[0]);
+      if (!at->second.channels) at->second.most = magnitude_bound(graph, linear.inputs[0]);
     }
   }
 
@@ -318,11 +321,31 @@ class Quantizer {
   std::optional<StaticRange> operand_range(const Node& linear, const SharedFactors& factors) const {
     if (const auto given = range_of(linear, options_.ranges)) return given;
     const auto bound = bounds_.find(linear.inputs[0]);
-    if (bound == bounds_.end() || !bound->second) return std::nullopt;
+    if (bound == bounds_.end()) return std::nullopt;
+    if (bound->second.channels) return range_of_norm(*bound->second.channels, factors);
+    if (!bound->second.most) return std::nullopt;
     // Roundings of both operands add at most 1/16 of each product's factors.
     constexpr double kRounded = 17.0 / 16 * 17.0 / 16;
     const double factor = factors ? *std::ranges::max_element(*factors) : 1;
-    const double most = *bound->second * kRounded * factor;
+    const double most = *bound->second.most * kRounded * factor;
+    return StaticRange{.low = -most, .high = most};
+  }
+  // Nullopt where half of the channels would be less than 16 times as large as the smallest normal
+  // number of f8e4m3, below which its steps are no longer a part of the number.
+  static std::optional<StaticRange> range_of_norm(const NormalizedChannels& channels,
+                                                  const SharedFactors& factors) {
+    constexpr double kRounded = 65.0 / 64;  // the norm's result, in 16 bits
+    constexpr double kLeastTypical = 16 * 0x1p-6;
+    double most = 0;
+    std::vector<double> typical;
+    for (size_t k = 0; k < channels.most.size(); ++k) {
+      const double factor = factors ? (*factors)[k] : 1;
+      most = std::max(most, channels.most[k] * factor * kRounded);
+      typical.push_back(channels.typical[k] * factor);
+    }
+    const auto middle = typical.begin() + std::ssize(typical) / 2;
+    std::ranges::nth_element(typical, middle);
+    if (!(most > 0) || *middle / most * kLargestF8 < kLeastTypical) return std::nullopt;
     return StaticRange{.low = -most, .high = most};
   }
   Rows add_rows(const std::vector<ValueId>& inputs, DType type, int outputs,
@@ -390,7 +413,11 @@ class Quantizer {
   Graph& graph_;
   const PassOptions& options_;
   ValueId any_scale_ = kNoValue;
-  std::map<ValueId, std::optional<double>> bounds_;
+  struct Bounds {
+    std::optional<NormalizedChannels> channels;  // of a norm's result
+    std::optional<double> most;
+  };
+  std::map<ValueId, Bounds> bounds_;
   std::map<std::tuple<ValueId, DType, std::vector<float>, std::optional<StaticRange>>, Rows> rows_;
   std::map<std::tuple<ValueId, DType, bool, std::vector<float>, std::vector<float>>,
            QuantizedWeight>

@@ -13,7 +13,7 @@ namespace {
 // What the host needs of one instantiation.
 struct Variant {
   const char* name;
-  int rows, cols, sub, cluster;
+  int rows, cols, cluster;
   bool together;
   GemmKernel kernels[9];  // f16, bf16, TF32; i8, then f8, into f16, into bf16, into its own type
 };
@@ -26,7 +26,7 @@ int first_kernel(GemmType operands) {
 
 template <class S>
 GemmKernel kernel() {
-  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes,
+  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kSub,
           S::kBoxes ? S::kBoxRowBytes : 0};
 }
 void add_8_bits(Variant& variant) {
@@ -40,7 +40,7 @@ void add_8_bits(Variant& variant) {
 // Both warpgroups on one tile of 128 rows; not for TF32.
 template <int kCols, int kStages, int kCluster>
 Variant together(const char* name) {
-  Variant made{name, 128, kCols, 1, kCluster, true, {}};
+  Variant made{name, 128, kCols, kCluster, true, {}};
   made.kernels[0] = kernel<GemmShape<__half, 1, kCols, 1, kStages, kCluster, true>>();
   made.kernels[1] = kernel<GemmShape<__nv_bfloat16, 1, kCols, 1, kStages, kCluster, true>>();
   add_8_bits(made);
@@ -49,14 +49,14 @@ Variant together(const char* name) {
 // Of operands of 8 bits only; not `together`: in turns.
 template <int kCols, int kCluster, bool kTogether = true>
 Variant of_8_bits(const char* name) {
-  Variant made{name, kTogether ? 128 : 64, kCols, 1, kCluster, kTogether, {}};
+  Variant made{name, kTogether ? 128 : 64, kCols, kCluster, kTogether, {}};
   add_8_bits(made);
   return made;
 }
 // kTf32Stages: of the ring where results of 4 bytes wait beside it; 0: no such kernel.
 template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, int kTf32Stages>
 Variant variant(const char* name) {
-  Variant made{name, 64 * kRowBlocks, kCols, kSub, kCluster, false, {}};
+  Variant made{name, 64 * kRowBlocks, kCols, kCluster, false, {}};
   made.kernels[0] = kernel<GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster>>();
   made.kernels[1] = kernel<GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>>();
   if constexpr (kTf32Stages > 0)
@@ -178,7 +178,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   args.backwards = call.backwards, args.constant_bias = call.constant_bias;
   args.bias = call.bias, args.residual = call.residual, args.y = call.y;
   args.m = static_cast<int>(call.m), args.n = call.n;
-  args.k_blocks = static_cast<int>(ceil_div(call.k * elem_bytes, 128 * v.sub));
+  args.k_blocks = static_cast<int>(ceil_div(call.k * elem_bytes, 128 * kernel.sub));
   args.row_tiles = static_cast<int>(ceil_div(call.m, v.rows * v.cluster));
   args.col_tiles = static_cast<int>(ceil_div(call.n, v.cols));
   const int64_t group_rows = std::min<int64_t>(rows_of_group(v, call), args.row_tiles);
@@ -192,8 +192,8 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
                 : call.activation == 1 ? GemmFinish::kBoxesGelu
                                        : GemmFinish::kBoxes;
   args.residual_aligned = aligned(call.residual, call.residual_type == GemmType::kF32 ? 8 : 4);
-  args.x_bytes = static_cast<uint32_t>(v.sub * x_rows * 128);
-  args.w_bytes = static_cast<uint32_t>(v.sub * v.cols * 128);
+  args.x_bytes = static_cast<uint32_t>(kernel.sub * x_rows * 128);
+  args.w_bytes = static_cast<uint32_t>(kernel.sub * v.cols * 128);
   args.bias_type = call.bias_type, args.residual_type = call.residual_type;
   args.y_type = call.y_type, args.activation = call.activation;
   args.scales = call.scales, args.quantized = call.quantized;

@@ -18,7 +18,7 @@ template <template <class> class Into, class Own>
 struct ShapesOf8Bits {
   template <class S>
   static GemmKernel kernel() {
-    return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes,
+    return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kSub,
             S::kBoxes ? S::kBoxRowBytes : 0};
   }
   /// As GemmShape has them.

@@ -9,6 +9,7 @@ namespace vernier::backend::cuda {
 struct GemmKernel {
   const void* function;  ///< null where the shape is not made for the type
   uint32_t shared_bytes;
+  int sub;            ///< rows of 128 bytes of K per stage of the ring
   int box_row_bytes;  ///< of the boxes through which results leave; 0: there are none
 };
 
