@@ -110,7 +110,7 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
       barrier_init(barriers + static_cast<uint32_t>(i * 8), i % 3 == 2 ? kGroups * 4 : 1);
     fence_shared_to_async();
   }
-  allow_next_kernel();
+  if (kGroups > 1) allow_next_kernel();
   __syncthreads();
   QuantizingOf<kDim, kGroups> quantizing;  // by constants
   quantizing.read(args, short_tile<kRows>(launch, blockIdx.x));
@@ -180,6 +180,9 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     Rows rows;
     float context[kDim / 2] = {};
     if (is_real) barrier_wait(full_at(place) + 8, parity);
+    // Not earlier: the next kernel's blocks would take instructions from the same cache, while these
+    // wait for theirs.
+    if (kGroups == 1 && is_real) allow_next_kernel();
     attend_values<T, kDim, kParts>(scores, slope, shift, stage + Places::kTileBytes, rows, context);
     wgmma_wait<0>();
     if (is_real && thread % 32 == 0) barrier_arrive(full_at(place) + 16);
