@@ -103,6 +103,24 @@ TEST(MagnitudeBound, FollowsActivationsViewsAndAttention) {
   EXPECT_NEAR(*of_attention, linear, 1e-12);
 }
 
+TEST(NormalizedChannels, AreThoseOfTheNorm) {
+  const auto graph = graph_of(
+      graph_text("%x: f32[b, 3, 2]",
+                 "%n = LayerNorm(%x, f32[2]{3, -0.5}, f32[2]{-4, 0}) {axis=-1} %v = Reshape(%n, "
+                 "i64[2]{-1, 2}) %y = Gelu(%v)"));
+  for (const ir::NodeId id : graph->order()) {
+    const ir::Node& node = graph->node(id);
+    const auto channels = normalized_channels(*graph, node.outputs[0]);
+    ASSERT_EQ(channels.has_value(), node.op != OpKind::kGelu) << node.outputs[0];
+    if (!channels) continue;
+    ASSERT_EQ(channels->most.size(), 2u);
+    EXPECT_NEAR(channels->most[0], 3 * std::sqrt(2.0) + 4, 1e-12);
+    EXPECT_NEAR(channels->most[1], 0.5 * std::sqrt(2.0), 1e-12);
+    EXPECT_NEAR(channels->typical[0], 5, 1e-12);
+    EXPECT_NEAR(channels->typical[1], 0.5, 1e-12);
+  }
+}
+
 struct Unbounded {
   const char* name;
   std::string lines;

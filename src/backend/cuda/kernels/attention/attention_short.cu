@@ -180,8 +180,8 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     Rows rows;
     float context[kDim / 2] = {};
     if (is_real) barrier_wait(full_at(place) + 8, parity);
-    // Not earlier: the next kernel's blocks would take instructions from the same cache, while these
-    // wait for theirs.
+    // Not earlier: the next kernel's blocks would take instructions from the same cache, while
+    // these wait for theirs.
     if (kGroups == 1 && is_real) allow_next_kernel();
     attend_values<T, kDim, kParts>(scores, slope, shift, stage + Places::kTileBytes, rows, context);
     wgmma_wait<0>();
