@@ -393,7 +393,8 @@ TEST(Quantize, MakesProductsOfF8) {
 }
 
 // A norm's result, and what lies between two products with an activation that the norm in front of
-// them bounds: one scale for all rows, of which nothing saturates; int8 keeps the scale of each row.
+// them bounds: one scale for all rows, of which nothing saturates; int8 keeps the scale of each
+// row.
 TEST(Quantize, BoundsOperandsOfF8) {
   for (const DType type : {DType::kF8E4M3, DType::kQ8}) {
     const auto graph = graph_of(
@@ -421,8 +422,9 @@ TEST(Quantize, BoundsOperandsOfF8) {
 
 // The scale of the rows of a norm's result, of f8e4m3; 0: each row has its own.
 float scale_of_norm(const std::string& parameters) {
-  const auto graph = graph_of(graph_text(
-      kX, "%n = LayerNorm(%x, " + parameters + ") {axis=-1} %y = Linear(%n, f32[4, 1]{1, 2, 3, 4})"));
+  const auto graph =
+      graph_of(graph_text(kX, "%n = LayerNorm(%x, " + parameters +
+                                  ") {axis=-1} %y = Linear(%n, f32[4, 1]{1, 2, 3, 4})"));
   for (const ir::NodeId id : graph->order()) {
     if (graph->node(id).op == OpKind::kLinear)
       graph->node(id).request.compute = {DType::kF8E4M3, false};
@@ -436,15 +438,14 @@ float scale_of_norm(const std::string& parameters) {
   return 0;
 }
 
-// The largest of √K·|γ| + |β|, and 1/64 for the rounding of the norm's result. A channel that is far
-// larger than half of the others would leave these to subnormal numbers: there rows keep their
+// The largest of √K·|γ| + |β|, and 1/64 for the rounding of the norm's result. A channel that is
+// far larger than half of the others would leave these to subnormal numbers: there rows keep their
 // scales.
 TEST(Quantize, BoundsNormsOfF8) {
   constexpr float kRounded = 65.0F / 64;
   EXPECT_FLOAT_EQ(scale_of_norm("f32[4]{1, -2, 1, 0.5}, f32[4]{0, -0.5, 1, 0}"),
                   4.5F * kRounded / 448);
-  EXPECT_FLOAT_EQ(scale_of_norm("f32[4]{1, 2, 1, 800}, f32[4]{0, 0, 1, 0}"),
-                  1600 * kRounded / 448);
+  EXPECT_FLOAT_EQ(scale_of_norm("f32[4]{1, 2, 1, 800}, f32[4]{0, 0, 1, 0}"), 1600 * kRounded / 448);
   EXPECT_EQ(scale_of_norm("f32[4]{1, 2, 1, 2000}, f32[4]{0, 0, 1, 0}"), 0);
   EXPECT_EQ(scale_of_norm("f32[4]{0, 0, 0, 0}, f32[4]{0, 0, 0, 0}"), 0) << "nothing to scale";
   EXPECT_EQ(scale_of_norm("f32[4]{1, nan, 1, 1}, f32[4]{0, 0, 0, 0}"), 0);

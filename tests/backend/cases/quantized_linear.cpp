@@ -43,8 +43,16 @@ Tensor scales(Maker& make, const Shape& shape) {
 const Cases kQuantizeRows("QuantizeRows", [] {
   Maker make(91);
   std::vector<OpCase> cases;
-  for (const Shape& shape : std::vector<Shape>{
-           {1, 1}, {3, 17}, {2, 5, 33}, {17, 64}, {3, 127}, {5, 1536}, {0, 3}, {4}}) {
+  for (const Shape& shape : std::vector<Shape>{{1, 1},
+                                               {3, 17},
+                                               {2, 5, 33},
+                                               {17, 64},
+                                               {3, 127},
+                                               {5, 1536},
+                                               {3, 4096},
+                                               {1030, 264},
+                                               {0, 3},
+                                               {4}}) {
     for (const double mean : {0.0, 100.0}) {
       OpCase c{
           .name = str(shape), .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
@@ -196,6 +204,11 @@ const std::vector<QuantizedCase> kRows{
     {.name = "chunks, i8 by i8",      .x = {70, 48},   .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .constant_x_zero = true},
     {.name = "chunks, i8 by i8, zero", .x = {70, 48},  .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true},
     {.name = "chunks, i8 by i8, gelu", .x = {7, 64},   .n = 64,  .attrs = {.activation = Activation::kGeluTanh}, .x_type = kI8, .w_type = kI8, .by_row = false},
+    {.name = "chunks, one zero of w", .x = {70, 48},    .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .w_zero = true},
+    {.name = "chunks, zeros of w",    .x = {2, 150, 144}, .n = 264, .attrs = {.activation = Activation::kGeluErf}, .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .w_zero = true, .w_zero_by_column = true},
+    {.name = "chunks, zeros of w, constant", .x = {131, 96}, .n = 136, .attrs = {.trans_w = true}, .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .constant_x_scale = true, .constant_x_zero = true, .w_zero = true, .w_zero_by_column = true, .residual = true},
+    {.name = "chunks, zeros of w, by rows", .x = {3, 80}, .n = 24, .w_type = kI8, .x_zero = true, .w_zero = true, .w_zero_by_column = true},
+    {.name = "no rows, zeros of w",   .x = {0, 16},    .n = 8,   .x_type = kI8, .w_type = kI8, .by_row = false, .w_zero = true},
     {.name = "chunks, one constant scale", .x = {130, 272}, .n = 392, .attrs = {.activation = Activation::kGeluErf}, .by_row = false, .constant_x_scale = true},
     {.name = "chunks, constant, zero", .x = {67, 160}, .n = 264, .attrs = {.activation = Activation::kGeluErf}, .by_row = false, .x_zero = true, .constant_x_scale = true, .constant_x_zero = true},
     {.name = "chunks, constant, residual", .x = {131, 96}, .n = 136, .attrs = {.trans_w = true}, .x_type = kI8, .w_type = kI8, .by_row = false, .by_column = false, .x_zero = true, .constant_x_scale = true, .constant_x_zero = true, .residual = true},

@@ -461,6 +461,9 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     } else {
       multiply<S>(sums, shared, place, args.k_blocks, group);
     }
+    if constexpr (S::kScales && !S::kPromotes) {
+      if (__builtin_expect(args.scales.w_zeros != nullptr, 0)) subtract_zeros<S>(sums, args, tile);
+    }
     if (!S::kTogether) place.skip(args.k_blocks);
     if (S::kBoxes && args.finish != GemmFinish::kAny) {
       const uint32_t boxes = shared.boxes(S::kTogether ? 4 * group + warp : warp);

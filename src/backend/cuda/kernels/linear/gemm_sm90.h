@@ -16,6 +16,11 @@ struct GemmScales {
   const int8_t* x_zero = nullptr;                // null: 0
   const float *w = nullptr, *w_sums = nullptr;   // one or [n]; [n]: Σ_k w
   bool by_row = false, zeros_by_row = false, by_column = false;
+  /// Of i8: zero points of w, one or [n], and Σ_k x of each row. The product is of x and w − zero,
+  /// in i32, and so are w_sums. Null: w has none.
+  const int8_t* w_zeros = nullptr;
+  const int32_t* x_sums = nullptr;
+  bool w_zeros_by_column = false;
   /// x's scale and zero point are one number each, whatever m is, and no kernel writes them: they
   /// go into the columns' scales and bias. Another rounding than that of rows' numbers, so it may
   /// not depend on m.

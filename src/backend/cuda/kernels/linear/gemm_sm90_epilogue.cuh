@@ -268,6 +268,32 @@ __device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& b
   }
 }
 
+// sums −= Σ_k x · zero point of w, which few models have.
+template <class S>
+__device__ __forceinline__ void subtract_zeros(GemmSums<S>& sums, const GemmArguments& args,
+                                               GemmTile tile) {
+  const GemmScales& by = args.scales;
+  const int lane = threadIdx.x % 32, first = tile.col + 2 * (lane % 4);
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+    int x_sums[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = tile.row + 64 * b + threadIdx.x / 32 % 4 * 16 + 8 * half + lane / 4;
+      x_sums[half] = by.x_sums[min(row, args.m - 1)];
+    }
+#pragma unroll
+    for (int j = 0; j < S::kCols / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int zero = by.w_zeros[by.w_zeros_by_column ? min(first + 8 * j + i, args.n - 1) : 0];
+        sums[b][4 * j + i] -= x_sums[0] * zero;
+        sums[b][4 * j + 2 + i] -= x_sums[1] * zero;
+      }
+    }
+  }
+}
+
 // The degree of erf GELU's polynomial (device/activation.cuh) for results of kBytes each.
 template <int kBytes>
 inline constexpr int kGeluDegree = kBytes == 4 ? 8 : 5;

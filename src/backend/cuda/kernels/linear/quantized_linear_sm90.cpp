@@ -1,15 +1,15 @@
 // cuda.quantized_linear.sm90: QuantizedLinear on our own matrix product (gemm_sm90.h), everything
 // in its epilogue.
 //
-// x        [..., K], q8 or i8        w: constant [K, N] or [N, K], q8 or i8, without zero points;
-//          or both f8e4m3
-// scales   f32, w's constant; zero points of x: f32, or one i8
+// x        [..., K], q8 or i8        w: constant [K, N] or [N, K], q8 or i8; or both f8e4m3
+// scales   f32, w's constant; zero points of x: f32, or one i8; of w: constants of i8
 // others   bias, residual and y: f32 and one of f16 and bf16
 // Error    sums are exact integers (of f8e4m3: as gemm_sm90.h has them); then f32: a few 2^-24 of
 //          each addend, the activation's, and half an ulp of y. Where x's scale and zero point are
 //          one constant each, the columns' scales and bias have them in them.
-// The weight is packed as [N, K]; behind it Σ_k w by column, f32 (of f8e4m3, without zero points:
-// 0).
+// The weight is packed as [N, K]; behind it Σ_k (w − zero) by column, f32 (of f8e4m3, without zero
+// points: 0). With zero points of w a launch ahead adds up the rows of x; 4 bytes of workspace
+// each.
 #include <array>
 #include <cstring>
 
@@ -17,6 +17,7 @@
 #include "backend/cuda/kernels/elementwise/quantize_rows_step.h"
 #include "backend/cuda/kernels/linear/gemm_sm90.h"
 #include "backend/cuda/kernels/linear/row_buckets.h"
+#include "backend/cuda/kernels/linear/row_sums.h"
 #include "backend/cuda/usable.h"
 #include "backend/supports.h"
 #include "core/convert.h"
@@ -57,8 +58,10 @@ std::vector<PackedConstant> pack(const Problem& problem) {
   }
   const auto* bytes = reinterpret_cast<const int8_t*>(packed.bytes.data());
   auto* sums = reinterpret_cast<float*>(packed.bytes.data() + w.k * w.n);  // w.k is 16·i
+  const Tensor* zeros = problem.has_input(kWZero) ? problem.inputs[kWZero].constant : nullptr;
   for (int64_t column = 0; column < w.n; ++column) {
     int64_t sum = 0;
+    if (zeros != nullptr) sum = -w.k * zeros->integer_at(zeros->elems() == 1 ? 0 : column);
     for (int64_t k = 0; k < w.k && !is_f8; ++k) sum += bytes[column * w.k + k];
     sums[column] = static_cast<float>(sum);
   }
@@ -98,7 +101,8 @@ Support supports_operands(const Problem& problem) {
   if (is_f8 && problem.asked.compute.type != DType::kF8E4M3 &&
       !is_16_bit_float(problem.outputs[0].dtype))
     return no("sums of the model's own f8e4m3 are not exact enough for a result of f32");
-  if (problem.has_input(kWZero)) return no("the weight has zero points");
+  if (problem.has_input(kWZero) && (is_f8 || problem.inputs[kWZero].dtype != DType::kI8))
+    return no("zero points of the weight are not i8");
   if (!problem.has_input(kXZero)) return yes();
   if (is_f8) return no("f8e4m3 has no zero points");
   const Operand& zero = problem.inputs[kXZero];
@@ -186,8 +190,9 @@ GemmType operand_type(std::span<const TensorArg> in) {
   return in[kQuantizedX].dtype == DType::kF8E4M3 ? GemmType::kF8 : GemmType::kI8;
 }
 
+// x_sums: where the sums of x's rows lie, if w has zero points.
 GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
-                    std::span<const TensorArg> out) {
+                    std::span<const TensorArg> out, const std::byte* x_sums) {
   const auto data = [in](size_t i) { return given(in, i) ? in[i].data : nullptr; };
   const auto numbers = [&data](size_t i) { return reinterpret_cast<const float*>(data(i)); };
   const auto several = [in](size_t i) { return given(in, i) && in[i].elems() != 1; };
@@ -201,6 +206,9 @@ GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
       .by_row = several(kXScale),
       .zeros_by_row = several(kXZero),
       .by_column = several(kWScale),
+      .w_zeros = reinterpret_cast<const int8_t*>(data(kWZero)),
+      .x_sums = reinterpret_cast<const int32_t*>(x_sums),
+      .w_zeros_by_column = several(kWZero),
       .folded = state.one_scale && (state.one_zero || !given(in, kXZero))};
   return {.x = in[kQuantizedX].data,
           .w = state.w,
@@ -227,10 +235,22 @@ int tile_of(const QuantizedState& state, const GemmSm90& product) {
   return gemm_sm90_choice(product.m, product.n, product.k, product.operands, product.processors);
 }
 
+std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
+  auto state = prepare_tiled(call);
+  if (given(call.in, kWZero))
+    state->workspace_bytes = static_cast<size_t>(rows_of(call.in[kQuantizedX])) * sizeof(int32_t);
+  return state;
+}
+
 void launch(const LaunchCall& call) {
   const auto& state = static_cast<const QuantizedState&>(*call.state);
-  GemmSm90 product = product_of(state, call.in, call.out);
+  GemmSm90 product = product_of(state, call.in, call.out, call.workspace);
   product.backwards = call.backwards;
+  if (product.scales.w_zeros != nullptr)
+    check_cuda(
+        launch_row_sums(static_cast<const int8_t*>(product.x), product.m, product.k,
+                        reinterpret_cast<int32_t*>(call.workspace), stream_of(call.execution)),
+        "the sums of QuantizedLinear's rows");
   if (const auto by = given_scale_behind(call))
     product.quantized = {.q = by->q, .factors = by->factors, .scale = by->scale, .zero = by->zero};
   check_cuda(launch_gemm_sm90(product, tile_of(state, product), stream_of(call.execution)),
@@ -252,7 +272,8 @@ std::string tune(const TuneCall& call) {
   const std::array others{RowInput{kXScale, 1}, RowInput{kXZero, 1},
                           RowInput{kQuantizedResidual, state.shape.n}};
   return tune_tiles(call, state.shape, others, tile_shapes(), [&](const TileRun& run) {
-    GemmSm90 product = product_of(state, run.in, run.out);
+    GemmSm90 product = product_of(state, run.in, run.out, nullptr);
+    product.scales.w_zeros = nullptr;  // another few instructions for each tile
     product.m = run.rows;
     if (!call.next_in.empty()) {  // into the result's memory, which is larger
       const GivenScale by = given_scale(call.next_in, run.out[0]);
@@ -274,7 +295,7 @@ constexpr KernelBody quantized_linear_sm90{
     .unpack = &unpack,
     .packed_layouts = &packed_layouts,
     .create = &create,
-    .prepare = &prepare_tiled,
+    .prepare = &prepare,
     .launch = &launch,
     .tune = &tune,
     .joins = &joins,
