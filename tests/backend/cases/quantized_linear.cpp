@@ -207,7 +207,7 @@ const std::vector<QuantizedCase> kRows{
     {.name = "chunks, one zero of w", .x = {70, 48},    .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .w_zero = true},
     {.name = "chunks, zeros of w",    .x = {2, 150, 144}, .n = 264, .attrs = {.activation = Activation::kGeluErf}, .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .w_zero = true, .w_zero_by_column = true},
     {.name = "chunks, zeros of w, constant", .x = {131, 96}, .n = 136, .attrs = {.trans_w = true}, .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .constant_x_scale = true, .constant_x_zero = true, .w_zero = true, .w_zero_by_column = true, .residual = true},
-    {.name = "chunks, zeros of w, by rows", .x = {3, 80}, .n = 24, .w_type = kI8, .x_zero = true, .w_zero = true, .w_zero_by_column = true},
+    {.name = "chunks, zeros of w, by rows", .x = {3, 80}, .n = 24, .x_type = kI8, .w_type = kI8, .w_zero = true, .w_zero_by_column = true},
     {.name = "no rows, zeros of w",   .x = {0, 16},    .n = 8,   .x_type = kI8, .w_type = kI8, .by_row = false, .w_zero = true},
     {.name = "chunks, one constant scale", .x = {130, 272}, .n = 392, .attrs = {.activation = Activation::kGeluErf}, .by_row = false, .constant_x_scale = true},
     {.name = "chunks, constant, zero", .x = {67, 160}, .n = 264, .attrs = {.activation = Activation::kGeluErf}, .by_row = false, .x_zero = true, .constant_x_scale = true, .constant_x_zero = true},
