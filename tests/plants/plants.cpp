@@ -664,8 +664,8 @@ constexpr Plant kPlants[] = {
      kF8Product, "bug", true, &sums_saturate_at_65504, "fp8"},
     {"f8-two-bits", "fp8 operands have 2 bits of mantissa", "bge_reranker_ts17", kQuantize, "bug",
      true, &rounds_to_two_bits, "fp8"},
-    {"f8-scale-per-batch", "all rows of a batch are quantized with one scale", "bge_reranker_ts17",
-     kQuantizeRows, "bug", true, &one_scale_for_the_batch, "fp8"},
+    {"f8-scale-per-batch", "all rows of a batch are quantized with one scale",
+     "deformable_attention_ts17", kQuantizeRows, "bug", true, &one_scale_for_the_batch, "fp8"},
 };
 
 // ---- a plant in the place of a kernel
