@@ -115,8 +115,7 @@ cudaError_t launch_warp_rows(const QuantizeRowsLaunch& args, cudaStream_t stream
 }
 
 // Few rows, as norm_few_rows.cu has them: first once on ones, while the kernel before still runs,
-// so that the instructions are there. A row has `threads`, whole warps; a block has as many rows as
-// fit.
+// so that the instructions are there. A row has the block's x, whole warps; its y are rows.
 constexpr int kFewRowsBlock = 512;
 struct FewRowsLaunch {
   QuantizeRowsLaunch args;
