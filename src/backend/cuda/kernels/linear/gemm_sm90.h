@@ -17,7 +17,7 @@ struct GemmScales {
   const float *w = nullptr, *w_sums = nullptr;   // one or [n]; [n]: Σ_k w
   bool by_row = false, zeros_by_row = false, by_column = false;
   /// Of i8: zero points of w, one or [n], and Σ_k x of each row. The product is of x and w − zero,
-  /// in i32, and so are w_sums. Null: w has none.
+  /// in i32, and w_sums are Σ_k (w − zero). Null: w has none.
   const int8_t* w_zeros = nullptr;
   const int32_t* x_sums = nullptr;
   bool w_zeros_by_column = false;

@@ -190,9 +190,9 @@ GemmType operand_type(std::span<const TensorArg> in) {
   return in[kQuantizedX].dtype == DType::kF8E4M3 ? GemmType::kF8 : GemmType::kI8;
 }
 
-// x_sums: where the sums of x's rows lie, if w has zero points.
+// But for zero points of w, which need sums of x's rows (launch).
 GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
-                    std::span<const TensorArg> out, const std::byte* x_sums) {
+                    std::span<const TensorArg> out) {
   const auto data = [in](size_t i) { return given(in, i) ? in[i].data : nullptr; };
   const auto numbers = [&data](size_t i) { return reinterpret_cast<const float*>(data(i)); };
   const auto several = [in](size_t i) { return given(in, i) && in[i].elems() != 1; };
@@ -206,9 +206,6 @@ GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
       .by_row = several(kXScale),
       .zeros_by_row = several(kXZero),
       .by_column = several(kWScale),
-      .w_zeros = reinterpret_cast<const int8_t*>(data(kWZero)),
-      .x_sums = reinterpret_cast<const int32_t*>(x_sums),
-      .w_zeros_by_column = several(kWZero),
       .folded = state.one_scale && (state.one_zero || !given(in, kXZero))};
   return {.x = in[kQuantizedX].data,
           .w = state.w,
@@ -244,13 +241,18 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
 
 void launch(const LaunchCall& call) {
   const auto& state = static_cast<const QuantizedState&>(*call.state);
-  GemmSm90 product = product_of(state, call.in, call.out, call.workspace);
+  GemmSm90 product = product_of(state, call.in, call.out);
   product.backwards = call.backwards;
-  if (product.scales.w_zeros != nullptr)
-    check_cuda(
-        launch_row_sums(static_cast<const int8_t*>(product.x), product.m, product.k,
-                        reinterpret_cast<int32_t*>(call.workspace), stream_of(call.execution)),
-        "the sums of QuantizedLinear's rows");
+  if (given(call.in, kWZero)) {
+    const TensorArg& zero = call.in[kWZero];
+    auto* sums = reinterpret_cast<int32_t*>(call.workspace);
+    check_cuda(launch_row_sums(static_cast<const int8_t*>(product.x), product.m, product.k, sums,
+                               stream_of(call.execution)),
+               "the sums of QuantizedLinear's rows");
+    product.scales.w_zeros = zero.as<const int8_t>();
+    product.scales.x_sums = sums;
+    product.scales.w_zeros_by_column = zero.elems() != 1;
+  }
   if (const auto by = given_scale_behind(call))
     product.quantized = {.q = by->q, .factors = by->factors, .scale = by->scale, .zero = by->zero};
   check_cuda(launch_gemm_sm90(product, tile_of(state, product), stream_of(call.execution)),
@@ -272,8 +274,7 @@ std::string tune(const TuneCall& call) {
   const std::array others{RowInput{kXScale, 1}, RowInput{kXZero, 1},
                           RowInput{kQuantizedResidual, state.shape.n}};
   return tune_tiles(call, state.shape, others, tile_shapes(), [&](const TileRun& run) {
-    GemmSm90 product = product_of(state, run.in, run.out, nullptr);
-    product.scales.w_zeros = nullptr;  // another few instructions for each tile
+    GemmSm90 product = product_of(state, run.in, run.out);
     product.m = run.rows;
     if (!call.next_in.empty()) {  // into the result's memory, which is larger
       const GivenScale by = given_scale(call.next_in, run.out[0]);
