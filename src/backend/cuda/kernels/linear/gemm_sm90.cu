@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "backend/cuda/kernels/linear/gemm_sm90.cuh"
-#include "backend/cuda/kernels/linear/gemm_sm90_8_bits.h"
+#include "backend/cuda/kernels/linear/gemm_sm90_8_bits.cuh"
 #include "backend/cuda/kernels/linear/matrix_maps.h"
 
 namespace vernier::backend::cuda {
@@ -24,11 +23,6 @@ int first_kernel(GemmType operands) {
   return type < kOf8Bits ? type : kOf8Bits + kResultsOf8Bits * (type - kOf8Bits);
 }
 
-template <class S>
-GemmKernel kernel() {
-  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kSub,
-          S::kBoxes ? S::kBoxRowBytes : 0};
-}
 void add_8_bits(Variant& variant) {
   GemmKernel* of_int8 = variant.kernels + first_kernel(GemmType::kI8);
   GemmKernel* of_f8 = variant.kernels + first_kernel(GemmType::kF8);
@@ -41,8 +35,9 @@ void add_8_bits(Variant& variant) {
 template <int kCols, int kStages, int kCluster>
 Variant together(const char* name) {
   Variant made{name, 128, kCols, kCluster, true, {}};
-  made.kernels[0] = kernel<GemmShape<__half, 1, kCols, 1, kStages, kCluster, true>>();
-  made.kernels[1] = kernel<GemmShape<__nv_bfloat16, 1, kCols, 1, kStages, kCluster, true>>();
+  made.kernels[0] = kernel_of_shape<GemmShape<__half, 1, kCols, 1, kStages, kCluster, true>>();
+  made.kernels[1] =
+      kernel_of_shape<GemmShape<__nv_bfloat16, 1, kCols, 1, kStages, kCluster, true>>();
   add_8_bits(made);
   return made;
 }
@@ -57,10 +52,13 @@ Variant of_8_bits(const char* name) {
 template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, int kTf32Stages>
 Variant variant(const char* name) {
   Variant made{name, 64 * kRowBlocks, kCols, kCluster, false, {}};
-  made.kernels[0] = kernel<GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster>>();
-  made.kernels[1] = kernel<GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>>();
+  made.kernels[0] =
+      kernel_of_shape<GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster>>();
+  made.kernels[1] =
+      kernel_of_shape<GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>>();
   if constexpr (kTf32Stages > 0)
-    made.kernels[2] = kernel<GemmShape<float, kRowBlocks, kCols, kSub, kTf32Stages, kCluster>>();
+    made.kernels[2] =
+        kernel_of_shape<GemmShape<float, kRowBlocks, kCols, kSub, kTf32Stages, kCluster>>();
   add_8_bits(made);
   return made;
 }

@@ -1,4 +1,4 @@
-// How gemm_sm90_int8.cu and gemm_sm90_f8.cu list their tile shapes. C++17.
+// How gemm_sm90.cu, gemm_sm90_int8.cu and gemm_sm90_f8.cu list their tile shapes. C++17.
 #pragma once
 #include <string_view>
 
@@ -6,6 +6,13 @@
 #include "backend/cuda/kernels/linear/gemm_sm90_8_bits.h"
 
 namespace vernier::backend::cuda {
+
+/// The kernel of a GemmShape.
+template <class S>
+GemmKernel kernel_of_shape() {
+  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kSub,
+          S::kBoxes ? S::kBoxRowBytes : 0};
+}
 
 /// The kernels of a tile shape, by the type of results; `own` that of the operands.
 struct KernelsOf8Bits {
@@ -16,20 +23,16 @@ struct KernelsOf8Bits {
 /// Tile shapes of operands Into<R>, whose own type is Own.
 template <template <class> class Into, class Own>
 struct ShapesOf8Bits {
-  template <class S>
-  static GemmKernel kernel() {
-    return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kSub,
-            S::kBoxes ? S::kBoxRowBytes : 0};
-  }
   /// As GemmShape has them.
   template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether = false>
   static KernelsOf8Bits row(std::string_view name) {
-    return {
-        name,
-        kernel<GemmShape<Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>(),
-        kernel<GemmShape<Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages, kCluster,
-                         kTogether>>(),
-        kernel<GemmShape<Into<Own>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>()};
+    return {name,
+            kernel_of_shape<
+                GemmShape<Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>(),
+            kernel_of_shape<GemmShape<Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages,
+                                      kCluster, kTogether>>(),
+            kernel_of_shape<
+                GemmShape<Into<Own>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>()};
   }
 };
 
