@@ -1,15 +1,18 @@
 // Times the sm_90a matrix product of operands of 8 bits (src/backend/cuda/kernels/linear/
 // gemm_sm90.h) beside the best of cuBLASLt's candidates, in the same run.
-//   build/cuda/bench/bench_gemm_8_bits [--rest MS] [--tiles] [--rows-scales] [--json FILE] [i8|f8]
-//                                      [ROWS...]
+//   build/cuda/bench/bench_gemm_8_bits [--rest MS] [--tiles] [--rows-scales] [--json FILE]
+//                                      [i8|f8|f8-fast] [ROWS...]
 // Ours: into f16; into f16 with erf GELU; that, quantized to the operands' type; into f16 with a
 // residual. cuBLASLt: i8 into i8, f8e4m3 into f16, each with one scale for all, and of f8 without
-// and with its fast accumulation. Medians of graphs of launches, in turns; --tiles: every tile
-// shape too. What the product computes is checked by tests/backend. C++17.
+// and with its fast accumulation. f8-fast: ours with sums that are not promoted. Medians of graphs
+// of launches, in turns; --tiles: every tile shape too. What the product computes is checked by
+// tests/backend. C++17.
 #include "products.h"
 
 namespace {
 using namespace vernier::backend::cuda;
+
+bool is_f8(GemmType type) { return type == GemmType::kF8 || type == GemmType::kF8Fast; }
 
 __global__ void fill_bytes_kernel(uint8_t* data, int64_t count, bool f8, uint64_t seed) {
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
@@ -53,7 +56,7 @@ struct Problem {
         w_sums(n * 4),
         one(4),
         zero(4) {
-    const bool f8 = type == GemmType::kF8;
+    const bool f8 = is_f8(type);
     fill_bytes(x, m * k, f8, 1), fill_bytes(w, int64_t{n} * k, f8, 2);
     fill(bias, n, GemmType::kF16, 1, 3), fill(residual, m * n, GemmType::kF16, 1, 4);
     const float deviation = (f8 ? 0.5f : 1e-3f) / std::sqrt(static_cast<float>(k));
@@ -93,7 +96,7 @@ class EightBitLibrary {
     require(cudaMalloc(&workspace_, kWorkspace), "workspace");
   }
   double best_us(const Problem& p, bool fast, int count, int rounds) const {
-    const bool f8 = p.type == GemmType::kF8;
+    const bool f8 = is_f8(p.type);
     const cudaDataType_t in = f8 ? CUDA_R_8F_E4M3 : CUDA_R_8I, out = f8 ? CUDA_R_16F : CUDA_R_8I;
     cublasLtMatmulDesc_t operation;
     require(cublasLtMatmulDescCreate(&operation, f8 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32I,
@@ -174,7 +177,7 @@ void time_one(const EightBitLibrary& library, const Problem& p, bool table, FILE
                   kFinishes[f], line.c_str());
   }
   const double exact = library.best_us(p, false, count, kRounds);
-  const double fast = p.type == GemmType::kF8 ? library.best_us(p, true, count, kRounds) : exact;
+  const double fast = is_f8(p.type) ? library.best_us(p, true, count, kRounds) : exact;
   std::printf("%6lld %4d->%4d %8.1f %8.1f |", static_cast<long long>(p.m), p.k, p.n, exact, fast);
   for (int f = 0; f < kFinishCount; ++f) std::printf(" %8.1f", us[f]);
   std::printf(" | %.3f  %4.0f T/s  %s\n", exact / us[0], 1e-6 * flops / us[0], names[0].c_str());
@@ -200,8 +203,12 @@ int main(int argc, char** argv) {
   std::vector<int64_t> rows;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
-    if (argument == "i8" || argument == "f8")
-      type = argument == "i8" ? GemmType::kI8 : GemmType::kF8;
+    if (argument == "i8")
+      type = GemmType::kI8;
+    else if (argument == "f8")
+      type = GemmType::kF8;
+    else if (argument == "f8-fast")
+      type = GemmType::kF8Fast;
     else
       rows.push_back(rows_of(argument));
   }

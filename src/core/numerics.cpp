@@ -64,8 +64,9 @@ Rounding declared(OpKind op, const Numerics& numerics, bool (*keeps)(const Point
   for (size_t i = 0; i < rounding_points(op).size(); ++i) {
     if (keeps(numerics.points[i])) rounding.set(i, numerics.points[i]);
   }
-  const PointRounding sums{numerics.accumulate, numerics.accumulate_mode,
-                           numerics.accumulate_block};
+  // An error that is declared stands for what the type does.
+  const DType sum_type = numerics.sum_error > 0 ? DType::kF32 : numerics.accumulate;
+  const PointRounding sums{sum_type, numerics.accumulate_mode, numerics.accumulate_block};
   if (keeps(sums)) rounding.set_accumulator(sums);
   const PointRounding inner{(flags(op) & kProduct) != 0 ? numerics.inner : numerics.compute};
   if (keeps(inner)) rounding.set_inner(inner);

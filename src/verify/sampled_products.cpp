@@ -353,7 +353,7 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
                          kNoiseFactor * std::sqrt(static_cast<double>(p.k)) * kSingleUnit *
                              (kSteepest * noise + std::abs(values[i]) + std::abs(behind)) +
                          kNoiseFactor * step.numerics.sum_error * kSteepest * std::abs(p.alpha) *
-                             std::sqrt(sum_squares);
+                             (std::sqrt(sum_squares) + std::abs(sum));
     if (std::abs(got - want) > limit && sampled.why.empty()) {
       sampled.why =
           fmt::format("row {}, column {} of its result is {:.8g}, expected {:.8g} ± {:.1e}", row,

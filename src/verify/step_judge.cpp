@@ -304,9 +304,12 @@ void note_declared(const Numerics& numerics, const EvalTensor& output, StepResul
       output.f.empty() ? 0 : std::sqrt(squares / static_cast<double>(output.f.size()));
   const double half_unit =
       below_f32(output.dtype) && output.dtype != DType::kQ8 ? ulp(output.dtype, 1) / 2 : 0;
+  // Sums may lose an eighth of what rounding one of their products' operands may.
+  const double of_operands = numerics.sum_error > 0 ? ulp(numerics.compute, 1) / 16 : 0;
   const double declared =
       numerics.approximation_abs + (numerics.approximation_rel + numerics.sum_error) * rms;
-  const double limit = std::max(std::max(kDeclaredPart, half_unit) * rms, kDeclaredLeast);
+  const double part = std::max({kDeclaredPart, half_unit, of_operands});
+  const double limit = std::max(part * rms, kDeclaredLeast);
   const bool first = result.declared_limit == 0;
   if (declared == 0 || (!first && declared / limit <= result.declared / result.declared_limit))
     return;

@@ -277,13 +277,22 @@ OpCase quantized_case(Maker& make, const QuantizedCase& row) {
   return c;
 }
 
+OpCase with_fast_sums(OpCase c) {
+  c.asked.accumulate.type = DType::kTF32;
+  c.asked.by = "a test";
+  c.name += ", fast sums";
+  return c;
+}
+
 namespace {
 
 const Cases kQuantizedLinear("QuantizedLinear", [] {
   Maker make(92);
   std::vector<OpCase> cases;
-  cases.reserve(kRows.size() + 1);
-  for (const QuantizedCase& row : kRows) cases.push_back(quantized_case(make, row));
+  for (const QuantizedCase& row : kRows) {
+    cases.push_back(quantized_case(make, row));
+    if (row.x_type == kF8) cases.push_back(with_fast_sums(cases.back()));
+  }
   QuantizedCase longest{
       .name = "the largest sums", .x = {2, 1 << 15}, .n = 3, .x_type = kU8, .w_type = kI8};
   OpCase c = quantized_case(make, longest);

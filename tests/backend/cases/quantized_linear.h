@@ -18,5 +18,7 @@ struct QuantizedCase {
 
 /// Numbers of the whole range of their types; scales between 0.001 and about 0.04.
 OpCase quantized_case(Maker& make, const QuantizedCase& of);
+/// Whose sums need be no more exact than TF32.
+OpCase with_fast_sums(OpCase c);
 
 }  // namespace vernier::backend::test

@@ -14,7 +14,8 @@ struct Variant {
   const char* name;
   int rows, cols, cluster;
   bool together;
-  GemmKernel kernels[9];  // f16, bf16, TF32; i8, then f8, into f16, into bf16, into its own type
+  // f16, bf16, TF32; i8, f8, f8 with fast sums: each into f16, into bf16, into its own type.
+  GemmKernel kernels[12];
 };
 constexpr int kOf8Bits = 3, kResultsOf8Bits = 3;
 // Of operands of this type; of 8 bits into f16.
@@ -24,12 +25,14 @@ int first_kernel(GemmType operands) {
 }
 
 void add_8_bits(Variant& variant) {
-  GemmKernel* of_int8 = variant.kernels + first_kernel(GemmType::kI8);
-  GemmKernel* of_f8 = variant.kernels + first_kernel(GemmType::kF8);
-  for (const GemmType result : {GemmType::kF16, GemmType::kBF16, GemmType::kI8})
-    *of_int8++ = gemm_sm90_int8(variant.name, result);
-  for (const GemmType result : {GemmType::kF16, GemmType::kBF16, GemmType::kF8})
-    *of_f8++ = gemm_sm90_f8(variant.name, result);
+  const auto add = [&variant](GemmType operands, GemmKernel (*found)(const char*, GemmType)) {
+    GemmKernel* into = variant.kernels + first_kernel(operands);
+    for (const GemmType result : {GemmType::kF16, GemmType::kBF16, GemmType::kI8})
+      *into++ = found(variant.name, result);
+  };
+  add(GemmType::kI8, &gemm_sm90_int8);
+  add(GemmType::kF8, &gemm_sm90_f8);
+  add(GemmType::kF8Fast, &gemm_sm90_f8_fast);
 }
 // Both warpgroups on one tile of 128 rows; not for TF32.
 template <int kCols, int kStages, int kCluster>

@@ -461,7 +461,7 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     } else {
       multiply<S>(sums, shared, place, args.k_blocks, group);
     }
-    if constexpr (S::kScales && !S::kPromotes) {
+    if constexpr (S::kScales && !S::kIsF8) {
       if (__builtin_expect(args.scales.w_zeros != nullptr, 0)) subtract_zeros<S>(sums, args, tile);
     }
     if (!S::kTogether) place.skip(args.k_blocks);

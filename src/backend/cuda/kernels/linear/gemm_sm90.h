@@ -6,8 +6,9 @@
 
 namespace vernier::backend::cuda {
 
-/// Types of Linear's operands as the kernel sees them; kF32 operands of products are TF32.
-enum class GemmType : uint8_t { kF16, kBF16, kF32, kI8, kF8 };
+/// Types of Linear's operands as the kernel sees them; kF32 operands of products are TF32. kF8 and
+/// kF8Fast are both f8e4m3, with sums as launch_gemm_sm90 has them.
+enum class GemmType : uint8_t { kF16, kBF16, kF32, kI8, kF8, kF8Fast };
 
 /// What turns sums of products of i8 into results: (sum − x_zero·Σ_k w)·x_scale·w_scale; of f8e4m3
 /// too, where all zeros are 0.
@@ -27,7 +28,7 @@ struct GemmScales {
   bool folded = false;
 };
 
-/// Where q is not null, y, of operands kI8 or kF8 and type kF16, is not stored, but quantized to
+/// Where q is not null, y, of operands of 8 bits and type kF16, is not stored, but quantized to
 /// the operands' type as by QuantizeRows with one scale: q = y·factor / scale + zero
 /// (device/quantize_row.cuh).
 struct GemmQuantized {
@@ -57,13 +58,12 @@ struct GemmSm90 {
   bool backwards = false;  ///< tiles from the last to the first; the same bits
   /// No kernel writes the bias: it is read while the kernel before still runs.
   bool constant_bias = false;
-  GemmScales scales = {};        ///< of operands kI8 and kF8
+  GemmScales scales = {};        ///< of operands of 8 bits
   GemmQuantized quantized = {};  ///< without a residual
 };
 
-/// The error of wgmma's sums over 128 products of f8e4m3, rms, as a part of the root of the sum of
-/// their squares: 1.3e-4 measured on an H100 for K from 128 to 4096 (TileShapes.SumsOfF8...).
-inline constexpr double kF8SumError = 0x1p-12;
+/// wgmma's sums of kF8 are promoted after so many products; those of kF8Fast may have so many.
+inline constexpr int64_t kPromotedProducts = 128, kMostFastProducts = 4096;
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is
 /// likely to run fastest on. All of them give a row the same bits.
@@ -88,11 +88,12 @@ cudaError_t prepare_gemm_sm90();
 /// ascending order, K never split: a row's bits depend on k, the types and the row alone. K that is
 /// no multiple of a tile's is filled up with zeros; a sum of −0 becomes +0, so that the filling
 /// does not show. Products of i8 are summed in i32, exactly, up to 2^15 of them. Those of f8e4m3
-/// are summed by wgmma over 128 of them, where it is less exact than f32, and these sums in f32, in
-/// ascending order (kF8SumError). Scales, bias, activation and residual are f32; y is rounded once.
-/// Cost: 2·m·n·k operations on the tensor cores; at small m the bytes of w. Never splitting K costs
-/// most at k = 4096, m <= 128, where one block walks all of K: measured by bench_gemm. No
-/// workspace. Encodes tensor maps on the host (about 0.3 us), so it can be captured in a graph.
+/// are summed by wgmma, which is less exact than f32: over 128 of them, and these sums in f32, in
+/// ascending order (kF8), or over all of K (kF8Fast). Scales,
+/// bias, activation and residual are f32; y is rounded once. Cost: 2·m·n·k operations on the tensor
+/// cores; at small m the bytes of w. Never splitting K costs most at k = 4096, m <= 128, where one
+/// block walks all of K: measured by bench_gemm. No workspace. Encodes tensor maps on the host
+/// (about 0.3 us), so it can be captured in a graph.
 cudaError_t launch_gemm_sm90(const GemmSm90& call, int variant, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda

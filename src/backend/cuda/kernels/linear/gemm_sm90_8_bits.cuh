@@ -1,4 +1,4 @@
-// How gemm_sm90.cu, gemm_sm90_int8.cu and gemm_sm90_f8.cu list their tile shapes. C++17.
+// How gemm_sm90.cu and the files of gemm_sm90_8_bits.h list their tile shapes. C++17.
 #pragma once
 #include <string_view>
 

@@ -243,12 +243,12 @@ __device__ __forceinline__ void scaled(const typename S::Sum (&d)[4], const Gemm
     return;
   }
   float2 w_sum{};
-  if constexpr (!S::kPromotes) w_sum = load_shared_pair(at + 2 * S::kCols * 4);
+  if constexpr (!S::kIsF8) w_sum = load_shared_pair(at + 2 * S::kCols * 4);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float x_scale = rows.scales[2 * block + half], zero = -rows.zeros[2 * block + half];
     float a = as_f32(d[2 * half]), b = as_f32(d[2 * half + 1]);
-    if constexpr (!S::kPromotes) {  // f8 has no zero points
+    if constexpr (!S::kIsF8) {  // f8 has no zero points
       a = __fmaf_rn(zero, w_sum.x, a);
       b = __fmaf_rn(zero, w_sum.y, b);
     }
@@ -586,7 +586,7 @@ __device__ __forceinline__ void quantize(const GemmArguments& args, const GemmCo
 #pragma unroll
   for (int j = 0; j < kEights; ++j) {
     const float* four = v + 4 * j;
-    if constexpr (S::kPromotes)
+    if constexpr (S::kIsF8)
       bytes[j] =
           packed_f8(by.scaled(four[0]), by.scaled(four[1]), by.scaled(four[2]), by.scaled(four[3]));
     else
@@ -601,7 +601,7 @@ __device__ __forceinline__ uint32_t own_four_bytes(uint32_t bytes) {
 }
 template <class S>
 __device__ __forceinline__ RowScaling scaling_of(const GemmResultScale& by) {
-  return given_scaling(&by.scale, &by.zero, S::kPromotes);
+  return given_scaling(&by.scale, &by.zero, S::kIsF8);
 }
 
 // q of kTogether times 8 columns of a warp's rows into its boxes.

@@ -14,18 +14,22 @@ namespace vernier::backend::cuda {
 /// that is quantized.
 template <class R>
 struct Int8Into {};
-/// The same of f8e4m3; R = Fp8: f16 that is quantized to f8e4m3.
+/// The same of f8e4m3; R = Fp8: f16 that is quantized to f8e4m3. Sums are promoted (PromotedSums),
+/// or, of Fp8FastInto, stay wgmma's.
 template <class R>
 struct Fp8Into {};
+template <class R>
+struct Fp8FastInto {};
 
 /// Of a product: the type of results that leave through boxes, that of narrow operands, the sums'
-/// type, and wgmma's name.
+/// type, wgmma's name, and whether sums are promoted.
 template <class T_>
 struct GemmTypes {
   using Result = T_;
   using Narrow = T_;
   using Sum = float;
   using Operand = T_;
+  static constexpr bool kPromotes = false;
 };
 template <class R>
 struct GemmTypes<Int8Into<R>> {
@@ -33,6 +37,7 @@ struct GemmTypes<Int8Into<R>> {
   using Narrow = std::conditional_t<sizeof(R) == 1, __half, R>;
   using Sum = int;
   using Operand = Int8;
+  static constexpr bool kPromotes = false;
 };
 
 template <class R>
@@ -41,6 +46,11 @@ struct GemmTypes<Fp8Into<R>> {
   using Narrow = std::conditional_t<sizeof(R) == 1, __half, R>;
   using Sum = float;
   using Operand = Fp8;
+  static constexpr bool kPromotes = true;
+};
+template <class R>
+struct GemmTypes<Fp8FastInto<R>> : GemmTypes<Fp8Into<R>> {
+  static constexpr bool kPromotes = false;
 };
 
 /// How results leave: any types and operands in one small loop, or, of the results' type, in code
@@ -69,11 +79,11 @@ struct GemmArguments {
 
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
 
-/// T operand type, float for TF32, Int8Into<R>, Fp8Into<R>; kRowBlocks·64 rows per warpgroup and
-/// kCols columns; kSub rows of 128 bytes of K per stage of the ring. kTogether: both warpgroups
-/// work on one tile, each on its own rows, instead of a tile each in turns. The blocks of a cluster
-/// lie one below the other and share w, or (kBeside) beside each other, over whole rows of y, and
-/// share x.
+/// T operand type, float for TF32, Int8Into<R>, Fp8Into<R> or Fp8FastInto<R>; kRowBlocks·64 rows
+/// per warpgroup and kCols columns; kSub rows of 128 bytes of K per stage of the ring. kTogether:
+/// both warpgroups work on one tile, each on its own rows, instead of a tile each in turns. The
+/// blocks of a cluster lie one below the other and share w, or (kBeside) beside each other, over
+/// whole rows of y, and share x.
 template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kBelow_,
           bool kTogether_ = false, int kBeside_ = 1>
 struct GemmShape {
@@ -82,9 +92,10 @@ struct GemmShape {
   using Narrow = typename GemmTypes<T>::Narrow;
   using Sum = typename GemmTypes<T>::Sum;
   using Operand = typename GemmTypes<T>::Operand;
-  // Operands of 8 bits, whose sums are scaled; of f8 these are promoted (PromotedSums).
+  // Operands of 8 bits, whose sums are scaled.
   static constexpr bool kScales = sizeof(T) == 1, kQuantizes = sizeof(Result) == 1;
-  static constexpr bool kPromotes = __is_same(Operand, Fp8);
+  static constexpr bool kIsF8 = __is_same(Operand, Fp8);
+  static constexpr bool kPromotes = GemmTypes<T>::kPromotes;
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
                        kBelow = kBelow_, kBeside = kBeside_, kCluster = kBelow * kBeside;
   static constexpr bool kTogether = kTogether_;

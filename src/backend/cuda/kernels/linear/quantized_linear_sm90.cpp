@@ -1,5 +1,6 @@
 // cuda.quantized_linear.sm90: QuantizedLinear on our own matrix product (gemm_sm90.h), everything
-// in its epilogue.
+// in its epilogue; cuda.quantized_linear.sm90_fast: the same of f8e4m3, where sums may be less
+// exact than f32's.
 //
 // x        [..., K], q8 or i8        w: constant [K, N] or [N, K], q8 or i8; or both f8e4m3
 // scales   f32, w's constant; zero points of x: f32, or one i8; of w: constants of i8
@@ -10,7 +11,9 @@
 // The weight is packed as [N, K]; behind it Σ_k (w − zero) by column, f32 (of f8e4m3, without zero
 // points: 0). With zero points of w a launch ahead adds up the rows of x; 4 bytes of workspace
 // each.
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "backend/cuda/check.h"
@@ -143,10 +146,28 @@ Support supports(const Problem& problem) {
   return yes();
 }
 
+Support supports_fast(const Problem& problem) {
+  const TypeRequest& sums = problem.asked.accumulate;
+  if (problem.inputs[kQuantizedX].dtype != DType::kF8E4M3) return no("the operands are not f8e4m3");
+  if (sums.type == DType::kUndefined || !represents(DType::kTF32, sums.type) ||
+      (sums.exact && sums.type != DType::kTF32))
+    return no("sums are asked for in f32");
+  if (const int64_t k = weight_shape(problem).k; k > kMostFastProducts)
+    return no("sums of K = " + std::to_string(k) + " products lose too much; at most " +
+              std::to_string(kMostFastProducts));
+  return supports(problem);
+}
+
+// wgmma cuts products of f8 off at a 2^-12th or less of the largest of 32 of them and the sum of
+// those before. What `products` of them lose, rms, as a part of the root of the sum of their
+// squares: this much where one is far larger than the others, a tenth of it where all are alike
+// (TileShapes.SumsOfF8...).
+double f8_sum_error(int64_t products) { return std::sqrt(static_cast<double>(products)) * 0x1p-14; }
+
 Numerics numerics(const Problem& problem) {
   Numerics numerics = quantized_numerics(problem);
   if (problem.inputs[kQuantizedX].dtype == DType::kF8E4M3) {
-    numerics.sum_error = kF8SumError;
+    numerics.sum_error = f8_sum_error(std::min(kPromotedProducts, weight_shape(problem).k));
     // Of a model's own numbers, which are not rounded: the sums are no better than TF32's products.
     if (numerics.compute == DType::kF32) numerics.compute = DType::kTF32;
   }
@@ -156,9 +177,18 @@ Numerics numerics(const Problem& problem) {
   return numerics;
 }
 
+// wgmma keeps more bits of its sums than TF32 has, cut off where f32's are rounded.
+Numerics fast_numerics(const Problem& problem) {
+  Numerics numerics = cuda::numerics(problem);
+  numerics.accumulate = DType::kTF32;
+  numerics.sum_error = f8_sum_error(weight_shape(problem).k);
+  return numerics;
+}
+
 // ---- running
 
 struct QuantizedState : TiledState {
+  bool fast_sums = false;
   bool one_scale = false, one_zero = false;  ///< of x: constant, one number
 };
 
@@ -168,11 +198,13 @@ TileShapes tile_shapes() {
           {gemm_sm90_few_rows(), kGemmFewRows, kGemmShapeSwitchUs}};
 }
 
+template <bool kFast>
 std::unique_ptr<KernelState> create(const CreateCall& call) {
   check_cuda(prepare_gemm_sm90(), "preparing QuantizedLinear");
   auto state = std::make_unique<QuantizedState>();
   fill_tiled_state(call, {&parse_layout, 1, kQuantizedBias}, tile_shapes(), *state);
   state->activation = decode<QuantizedLinearAttrs>(call.attrs).activation;
+  state->fast_sums = kFast;
   const auto one_constant = [&call](size_t i) {
     const TensorArg arg = operand_at(call.constant_inputs, i);
     return arg.data != nullptr && arg.elems() == 1;
@@ -186,8 +218,9 @@ GemmType gemm_type(std::span<const TensorArg> operands, size_t i) {
   return operands[i].dtype == DType::kF16 ? GemmType::kF16 : GemmType::kBF16;
 }
 
-GemmType operand_type(std::span<const TensorArg> in) {
-  return in[kQuantizedX].dtype == DType::kF8E4M3 ? GemmType::kF8 : GemmType::kI8;
+GemmType operand_type(const QuantizedState& state, std::span<const TensorArg> in) {
+  if (in[kQuantizedX].dtype != DType::kF8E4M3) return GemmType::kI8;
+  return state.fast_sums ? GemmType::kF8Fast : GemmType::kF8;
 }
 
 // But for zero points of w, which need sums of x's rows (launch).
@@ -215,7 +248,7 @@ GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
           .m = rows_of(in[kQuantizedX]),
           .n = static_cast<int>(state.shape.n),
           .k = static_cast<int>(state.shape.k),
-          .operands = operand_type(in),
+          .operands = operand_type(state, in),
           .bias_type = gemm_type(in, kQuantizedBias),
           .residual_type = gemm_type(in, kQuantizedResidual),
           .y_type = gemm_type(out, 0),
@@ -268,8 +301,9 @@ bool joins(const Problem& own, const Problem& next) {
          own.outputs[0].dtype == DType::kF16 && !own.has_input(kQuantizedResidual);
 }
 
+template <bool kFast>
 std::string tune(const TuneCall& call) {
-  const auto made = create(call.create);
+  const auto made = create<kFast>(call.create);
   const auto& state = static_cast<const QuantizedState&>(*made);
   const std::array others{RowInput{kXScale, 1}, RowInput{kXZero, 1},
                           RowInput{kQuantizedResidual, state.shape.n}};
@@ -285,22 +319,29 @@ std::string tune(const TuneCall& call) {
   });
 }
 
+template <bool kFast>
+constexpr KernelBody body(Support (*supports)(const Problem&), Numerics (*numerics)(const Problem&),
+                          const char* bit_class) {
+  return {.supports = supports,
+          .numerics = numerics,
+          .bit_class = bit_class,
+          .pack = &pack,
+          .unpack = &unpack,
+          .packed_layouts = &packed_layouts,
+          .create = &create<kFast>,
+          .prepare = &prepare,
+          .launch = &launch,
+          .tune = &tune<kFast>,
+          .joins = &joins,
+          .variants = kBucketVariants};
+}
+
 }  // namespace
 
-extern const KernelBody quantized_linear_sm90;
-constexpr KernelBody quantized_linear_sm90{
-    .supports = &supports,
-    .numerics = &numerics,
-    .bit_class = "exact sums, or those of f8 in one order, then f32",
-    .pack = &pack,
-    .unpack = &unpack,
-    .packed_layouts = &packed_layouts,
-    .create = &create,
-    .prepare = &prepare,
-    .launch = &launch,
-    .tune = &tune,
-    .joins = &joins,
-    .variants = kBucketVariants,
-};
+extern const KernelBody quantized_linear_sm90, quantized_linear_sm90_fast;
+constexpr KernelBody quantized_linear_sm90 =
+    body<false>(&supports, &numerics, "exact sums, or those of f8 in one order, then f32");
+constexpr KernelBody quantized_linear_sm90_fast =
+    body<true>(&supports_fast, &fast_numerics, "sums of f8 in one order, then f32");
 
 }  // namespace vernier::backend::cuda
