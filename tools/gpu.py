@@ -43,7 +43,7 @@ STAGES = {
     "sweeps": "seeded sweeps of verify on the device and the CPU, for false alarms; not in --all",
 }
 SWEEPS = 5  # seeds of each example model, mode and device
-SWEEP_MODES = ("fp32", "fp16", "bf16")
+SWEEP_MODES = ("fp32", "fp16", "bf16", "int8", "fp8")
 OPTIONS_OF_TOOLS = {
     # A test requests 2^50 bytes: the driver's refusal is not an error of a kernel.
     "memcheck": ("--report-api-errors", "no"),
