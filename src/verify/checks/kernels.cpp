@@ -6,6 +6,7 @@
 
 #include "verify/build_options.h"
 #include "verify/checks/table.h"
+#include "verify/checks/wrong_step.h"
 #include "verify/non_finite.h"
 #include "verify/replay.h"
 
@@ -46,11 +47,8 @@ std::string options_text(const std::vector<std::string>& rules) {
 }
 
 Finding wrong(const plan::Plan& plan, const StepResult& step) {
-  Finding finding =
-      failure(step.non_finite ? Verdict::kOverflow : Verdict::kBug,
-              step_text(plan, step.step) + " is wrong on its own inputs: " + step.why);
-  finding.cause = cause_at(plan, step.step);
-  finding.cause.value = step.why;
+  Finding finding = wrong_step(plan, step.step, step.why);
+  if (step.non_finite) finding.verdict = Verdict::kOverflow;
   return finding;
 }
 

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "verify/checks/table.h"
-#include "verify/runner.h"
+#include "verify/checks/wrong_step.h"
 
 namespace vernier::verify::checks {
 namespace {
@@ -16,11 +16,7 @@ Findings ask_projected(Context& context, const ProjectedProducts& run) {
   Findings findings;
   ProjectionReach& reach = context.reach;
   const auto add = [&](int32_t step, const std::string& why) {
-    findings.push_back(
-        why.empty()
-            ? Finding{}
-            : failure(Verdict::kBug, fmt::format("{} is wrong on its own inputs: {}",
-                                                 step_text(context.subject.plan, step), why)));
+    findings.push_back(why.empty() ? Finding{} : wrong_step(context.subject.plan, step, why));
   };
   reach.left_out = std::max(reach.left_out, run.left_out);
   reach.products = std::max(reach.products, std::ssize(run.products));
