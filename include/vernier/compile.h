@@ -44,8 +44,9 @@ struct CompileOptions {
   /// the range of each row. All of them must have one. Less exact; faster where a product can
   /// quantize what it makes (a GPU's).
   bool static_scales = false;
-  /// Writes the model with its int8 products as Q/DQ operators to this file too, for other runtimes
-  /// (docs/quantization.md "Q/DQ models for other runtimes"). Needs static_scales. Empty: none.
+  /// Writes the model with its products of 8 bits as Q/DQ operators to this file too, for other
+  /// runtimes (docs/quantization.md "Q/DQ models for other runtimes"). Of int8 it needs
+  /// static_scales. Empty: none.
   std::string export_qdq;
   /// Modes int8, fp8, w8 and w4: how far quantization may move an output on seeded inputs, rms, as
   /// a part of the output's. Products are kept in 16 bits, of w4 in w8, until it holds

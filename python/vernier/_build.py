@@ -49,8 +49,8 @@ def build(model: Model, engine: Path, *, mode: Mode | None = None, rules: Iterab
               with scales: quantized operands take the file's static ranges, not that of each row; less
               exact.
     export_qdq
-              with static_scales: also write the model with its int8 products as Q/DQ operators to
-              this file, for other runtimes.
+              with static_scales, or mode "fp8": also write the model with its products of 8 bits
+              as Q/DQ operators to this file, for other runtimes.
     int8_error
               of modes "int8", "fp8", "w8" and "w4": percent by which quantization may move an output, rms;
               the products that cost most are kept in 16 bits, of "w4" in w8, until it holds. From

@@ -242,9 +242,10 @@ void add_build(CLI::App& app, Run& chosen) {
       "--static", options->static_scales,
       "with --scales: quantized operands take the file's static ranges, not that of each "
       "row; less exact");
-  command->add_option("--export-qdq", options->export_qdq,
-                      "with --int8 and --static: also write the model with its int8 products as "
-                      "QuantizeLinear and DequantizeLinear (.onnx), for other runtimes");
+  command->add_option(
+      "--export-qdq", options->export_qdq,
+      "with --int8 and --static, or with --fp8: also write the model with its products "
+      "of 8 bits as QuantizeLinear and DequantizeLinear (.onnx), for other runtimes");
   command
       ->add_option(
           "--int8-error", options->int8_error,

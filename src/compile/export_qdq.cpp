@@ -75,28 +75,36 @@ class Exporter {
         typed_(typed(imported, job)),
         nodes_(by_key(imported, {OpKind::kMatMul, OpKind::kGemm})),
         linears_(by_key(*typed_, {OpKind::kLinear})),
-        factors_(column_factors(*job.scales)),
-        ranges_(static_ranges(*job.scales)) {}
+        factors_(job.scales ? column_factors(*job.scales) : passes::ColumnFactors()) {}
 
-  onnx::QdqProduct product(const passes::ProductName& name) const {
+  onnx::QdqProduct product(const passes::ProductName& name, const TakenProduct& taken) const {
     const auto linear = linears_.find(name.key);
     VERNIER_ASSERT(linear != linears_.end(), name.key);
     const Tensor& weight = typed_->value(linear->second->inputs[1]).constant;
     const bool trans_w = linear->second->attrs_as<LinearAttrs>().trans_w;
     check_node(name, weight, trans_w);
-    const auto range = passes::range_of(*linear->second, ranges_);
-    VERNIER_ASSERT(range.has_value(), name.key);  // of every int8 operand (ScalesUse)
-    const passes::StaticScale scale = passes::static_scale(*range);
+    if (!taken.range)
+      fail(
+          fmt::format("the scales of the rows that product '{}' takes are found at run time, and "
+                      "QuantizeLinear takes fixed ones. Add --static, with --scales as 'vernier "
+                      "calibrate' writes them, or keep it in 16 bits with --rule 'name:{} "
+                      "compute=f16'",
+                      label(name), label(name)));
+    const bool is_f8 = taken.type == DType::kF8E4M3;
+    const passes::StaticScale scale =
+        is_f8 ? passes::StaticScale{.scale = passes::static_f8_scale(*taken.range), .zero = 0}
+              : passes::static_scale(*taken.range);
     onnx::QdqProduct made{.node = onnx::main_node_of(name.key),
                           .name = label(name),
+                          .type = is_f8 ? DType::kF8E4M3 : DType::kI8,
                           .w = {},
                           .trans_w = trans_w,
                           .w_scales = {},
                           .x_scale = scale.scale,
                           .x_zero = static_cast<int>(scale.zero),
                           .factors = factors_of(name)};
-    passes::QuantizedWeight whole =
-        passes::quantized_weight(weight, {.trans_w = trans_w, .factors = made.factors});
+    passes::QuantizedWeight whole = passes::quantized_weight(
+        weight, {.type = taken.type, .trans_w = trans_w, .factors = made.factors});
     made.w = std::move(whole.values);
     made.w_scales = std::move(whole.scales);
     return made;
@@ -154,22 +162,39 @@ class Exporter {
   std::shared_ptr<const ir::Graph> typed_;
   std::map<std::string, const ir::Node*> nodes_, linears_;
   passes::ColumnFactors factors_;
-  passes::StaticRanges ranges_;
 };
 
-bool asks_int8(const precision::Rule& rule) { return rule.compute.type == DType::kQ8; }
+// May products of this build take operands of `type`?
+bool asks_for(const Job& job, DType type) {
+  const auto asks = [type](const precision::Rule& rule) { return rule.compute.type == type; };
+  return precision::quantized_type(job.policy.mode) == type ||
+         std::ranges::any_of(job.policy.rules, asks);
+}
+
+// "24 products with static int8 operands"
+std::string written_text(const std::vector<onnx::QdqProduct>& products) {
+  std::string text;
+  for (const DType type : {DType::kI8, DType::kF8E4M3}) {
+    const auto count = std::ranges::count(products, type, &onnx::QdqProduct::type);
+    if (count == 0) continue;
+    text +=
+        fmt::format("{}{} {} with static {} operands", text.empty() ? "" : ", ", count,
+                    count == 1 ? "product" : "products", type == DType::kI8 ? "int8" : "f8e4m3");
+  }
+  return text;
+}
 
 }  // namespace
 
 void check_export(const Job& job, const std::string& model_path) {
   const std::string& to = job.options.export_qdq;
   if (to.empty()) return;
-  if (job.policy.mode != precision::Mode::kInt8 &&
-      std::ranges::none_of(job.policy.rules, asks_int8))
+  const bool int8 = asks_for(job, DType::kQ8);
+  if (!int8 && !asks_for(job, DType::kF8E4M3))
     fail(
-        "a Q/DQ model has products in int8, and this build asks for none; add --int8, --scales and "
-        "--static");
-  if (!job.options.static_scales)
+        "a Q/DQ model has products in int8 or fp8, and this build asks for none; add --int8, "
+        "--scales and --static, or --fp8");
+  if (int8 && !job.options.static_scales)
     fail(
         "the scales of rows are found at run time, and QuantizeLinear takes fixed ones "
         "(DynamicQuantizeLinear has one scale for all rows: other numbers). Add --static, with "
@@ -183,19 +208,22 @@ void check_export(const Job& job, const std::string& model_path) {
 }
 
 void check_export(const Job& job, const Compiled& imported) {
-  if (job.options.export_qdq.empty() || imported.opset >= onnx::kOldestQdqOpset) return;
-  fail(onnx::opset_message(imported.opset));
+  if (job.options.export_qdq.empty()) return;
+  for (const DType type : {DType::kQ8, DType::kF8E4M3}) {
+    if (asks_for(job, type) && imported.opset < onnx::oldest_qdq_opset(type))
+      fail(onnx::opset_message(imported.opset, type));
+  }
 }
 
-std::vector<onnx::QdqProduct> qdq_products(
-    const ir::Graph& imported, const Job& job,
-    const std::vector<std::vector<passes::ProductName>>& names) {
-  if (names.empty())
-    fail("no product of this build is in int8; the notes of a build without it have the reasons");
+std::vector<onnx::QdqProduct> qdq_products(const ir::Graph& imported, const Job& job,
+                                           const std::vector<TakenProduct>& taken) {
+  if (taken.empty())
+    fail("no product of this build is in 8 bits; the notes of a build without it have the reasons");
   const Exporter exporter(imported, job);
   std::vector<onnx::QdqProduct> products;
-  for (const std::vector<passes::ProductName>& all : names)
-    for (const passes::ProductName& name : all) products.push_back(exporter.product(name));
+  for (const TakenProduct& product : taken)
+    for (const passes::ProductName& name : product.names)
+      products.push_back(exporter.product(name, product));
   return products;
 }
 
@@ -208,10 +236,10 @@ std::vector<std::string> write_export(const Job& job, const std::string& model_p
       {.policy = precision::save_policy(job.policy), .limits = job.options.limits});
   std::string kept;
   if (!job.fragile.empty())
-    kept = fmt::format("; {} that int8 costs too much {} not quantized there either",
-                       count_of(job.fragile, "product"), job.fragile.size() == 1 ? "is" : "are");
-  return {format_line("Q/DQ model '{}': {} with static int8 operands{}", to,
-                      count_of(products, "product"), kept),
+    kept = fmt::format("; {} that {} costs too much {} not quantized there either",
+                       count_of(job.fragile, "product"), precision::name(job.policy.mode),
+                       job.fragile.size() == 1 ? "is" : "are");
+  return {format_line("Q/DQ model '{}': {}{}", to, written_text(products), kept),
           format_line("Q/DQ model '{}': what else the mode and the rules ask for is not part of "
                       "ONNX. Other runtimes compute the rest in the model's types; 'vernier build' "
                       "takes mode and rules from the metadata 'vernier.int8'",
@@ -221,18 +249,19 @@ std::vector<std::string> write_export(const Job& job, const std::string& model_p
 void check_can_calibrate(const ir::Graph& imported, const std::string& model) {
   if (imported.int8_operands.empty()) return;
   throw Error(ErrorCode::kInput,
-              fmt::format("'{}' has the scales of its int8 products itself ('vernier build "
+              fmt::format("'{}' has the scales of its quantized products itself ('vernier build "
                           "--export-qdq' wrote it); calibrate the model that it was made from",
                           model));
 }
 
 bool take_exported_policy(const ir::Graph& imported, Compiled& compiled, Job& job) {
   if (!imported.int8_operands.empty() && job.scales)
-    throw Error(ErrorCode::kInput,
-                fmt::format("scales '{}': the model has the scales of its int8 products itself "
-                            "('vernier build --export-qdq' wrote it). Build without --scales, or "
-                            "build the model that it was made from",
-                            job.options.scales_file));
+    throw Error(
+        ErrorCode::kInput,
+        fmt::format("scales '{}': the model has the scales of its quantized products itself "
+                    "('vernier build --export-qdq' wrote it). Build without --scales, or "
+                    "build the model that it was made from",
+                    job.options.scales_file));
   const CompileOptions& options = job.options;
   if (compiled.exported_policy.empty() || !options.mode.empty() || !options.policy.empty())
     return false;

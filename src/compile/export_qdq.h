@@ -10,18 +10,24 @@
 namespace vernier::compiler {
 
 /// Before the work. Throws Error(kInput) where the options do not allow an export: no product can
-/// be int8, no static scales, `model_path` itself would be replaced; Error(kMachine) where the file
-/// cannot be written.
+/// be int8 or fp8, no static scales of int8, `model_path` itself would be replaced; Error(kMachine)
+/// where the file cannot be written.
 void check_export(const Job& job, const std::string& model_path);
 /// After import. Throws Error(kInput) for a model whose opset is too old.
 void check_export(const Job& job, const Compiled& imported);
 
-/// Operands of the products that a build quantizes, as its engine has them. `names`: those of each
-/// quantized product. Throws Error(kInput) where there are none, or where one cannot be written as
-/// Q/DQ: it is no MatMul or Gemm of f32 in the main graph, or its weight is not that of its node.
-std::vector<onnx::QdqProduct> qdq_products(
-    const ir::Graph& imported, const Job& job,
-    const std::vector<std::vector<passes::ProductName>>& names);
+/// A product as a build quantizes it.
+struct TakenProduct {
+  std::vector<passes::ProductName> names;  ///< of its ONNX nodes
+  DType type = DType::kQ8;                 ///< or f8e4m3
+  std::optional<passes::StaticRange> range = {};
+};
+
+/// Operands of the products that a build quantizes, as its engine has them. Throws Error(kInput)
+/// where there are none, or where one cannot be written as Q/DQ: it is no MatMul or Gemm of f32 in
+/// the main graph, its weight is not that of its node, or its scales are found at run time.
+std::vector<onnx::QdqProduct> qdq_products(const ir::Graph& imported, const Job& job,
+                                           const std::vector<TakenProduct>& taken);
 
 /// Writes the model; returns what the user should know.
 std::vector<std::string> write_export(const Job& job, const std::string& model_path,

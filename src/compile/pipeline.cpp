@@ -240,7 +240,9 @@ void take_int8_operands(const ir::Graph& graph, passes::PassOptions& options) {
     const auto shared = [](const std::vector<float>& numbers) {
       return std::make_shared<const std::vector<float>>(numbers);
     };
-    options.ranges.emplace(key, passes::range_of({operands.x_scale, operands.x_zero}));
+    options.ranges.emplace(key, operands.type == DType::kF8E4M3
+                                    ? passes::f8_range_of(operands.x_scale)
+                                    : passes::range_of({operands.x_scale, operands.x_zero}));
     options.weight_scales.emplace(key, shared(operands.w_scales));
     if (!operands.factors.empty()) options.factors.emplace(key, shared(operands.factors));
   }
@@ -271,9 +273,10 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
     fusions.factors = use->factors();
     fusions.ranges = use->ranges();
   }
-  fusions.quantizes = [&](const ir::Graph& fused, const ir::Node& product, const Tensor& weight) {
+  fusions.quantizes = [&](const ir::Graph& fused, const ir::Node& product, const Tensor& weight,
+                          const std::optional<passes::StaticRange>& range) {
     if (use) use->take(fused, product, weight);
-    if (quantizes) quantizes(fused, product, weight);
+    if (quantizes) quantizes(fused, product, weight, range);
   };
   passes::run_passes(graph, passes::Phase::kFuse, fusions);
   if (use) use->check_ranges();
@@ -338,8 +341,8 @@ plan::Plan plan_of(const ir::Graph& imported, const Job& job,
 
 std::vector<QuantizedProduct> quantized_products(const ir::Graph& imported, const Job& job) {
   std::vector<QuantizedProduct> found;
-  const auto take = [&found](const ir::Graph& graph, const ir::Node& product,
-                             const Tensor& weight) {
+  const auto take = [&found](const ir::Graph& graph, const ir::Node& product, const Tensor& weight,
+                             const std::optional<passes::StaticRange>&) {
     QuantizedProduct& own = found.emplace_back();
     own.names = passes::product_names(product);
     own.x = product.inputs[0];
@@ -384,9 +387,12 @@ Compiled run(const std::string& model_path, const Job& asked) {
   const Fallback fallback =
       is_decided ? Fallback() : keep_fragile_products(*imported, job, std::move(audit.exact));
   audit.exact.reset();
-  std::vector<std::vector<passes::ProductName>> quantized;
-  const auto take = [&quantized](const ir::Graph&, const ir::Node& product, const Tensor&) {
-    quantized.push_back(passes::product_names(product));
+  std::vector<TakenProduct> quantized;
+  const auto take = [&quantized](const ir::Graph&, const ir::Node& product, const Tensor&,
+                                 const std::optional<passes::StaticRange>& range) {
+    quantized.push_back({.names = passes::product_names(product),
+                         .type = product.request.compute.type,
+                         .range = range});
   };
   Fused fused = audit.fused ? std::move(*audit.fused)
                             : fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored, take);

@@ -81,7 +81,8 @@ struct Fused {
   std::vector<plan::TableBound> table_bounds;
   std::vector<std::string> notes;
 };
-using Quantizes = std::function<void(const ir::Graph&, const ir::Node&, const Tensor&)>;
+using Quantizes = std::function<void(const ir::Graph&, const ir::Node&, const Tensor&,
+                                     const std::optional<passes::StaticRange>&)>;
 /// plan_of() up to the planner. Calls `quantizes` for each product that it quantizes.
 Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised,
            plan::PlanOptions::Constants constants, const Quantizes& quantizes = {});

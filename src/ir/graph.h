@@ -96,11 +96,12 @@ struct Retired {
   std::string why;
 };
 
-/// The int8 operands of a product whose model says them itself (onnx/int8_operands.h).
+/// The operands of 8 bits of a product whose model says them itself (onnx/int8_operands.h).
 struct Int8Operands {
-  float x_scale = 1, x_zero = 0;  ///< q = x·factor / x_scale + x_zero, a whole number, in all rows
+  DType type = DType::kI8;        ///< or f8e4m3
+  float x_scale = 1, x_zero = 0;  ///< q = x·factor / x_scale + x_zero, in all rows
   std::vector<float> factors;     ///< of x's columns; empty: 1
-  std::vector<float> w_scales;    ///< by column: w / factor is whole numbers in units of them
+  std::vector<float> w_scales;    ///< by column: w / factor is numbers of `type` in units of them
 };
 
 /// A size that depends on data: the places that a run keeps for the tokens of an input

@@ -189,7 +189,7 @@ void Importer::take_operands() {
   report_.policy = metadata->policy;
   const int taken = take_int8_operands(*graph_, *metadata);
   report_.notes.push_back(
-      "int8: the operands of " + std::to_string(taken) + " of " +
+      "quantized products: the operands of " + std::to_string(taken) + " of " +
       std::to_string(metadata->products.size()) +
       " products are those that 'vernier build --export-qdq' wrote into the model" +
       (taken == std::ssize(metadata->products)

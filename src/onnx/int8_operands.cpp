@@ -84,17 +84,20 @@ std::vector<float> positive_numbers(const Graph& graph, ValueId value) {
 
 // Scale and zero point of a node with one of each.
 struct OneScale {
+  DType type;  // of the zero point: i8 or f8e4m3
   float scale, zero;
   friend bool operator==(const OneScale&, const OneScale&) = default;
 };
 std::optional<OneScale> one_scale(const Graph& graph, const Node& node) {
   const std::vector<float> scale = positive_numbers(graph, node.inputs[1]);
   const Tensor* zero = node.has_input(2) ? constant_of(graph, node.inputs[2]) : nullptr;
-  if (scale.size() != 1 || zero == nullptr || zero->dtype() != DType::kI8 || zero->elems() != 1)
-    return std::nullopt;
+  if (scale.size() != 1 || zero == nullptr || zero->elems() != 1) return std::nullopt;
+  if (zero->dtype() == DType::kF8E4M3 && zero->float_at(0) == 0)
+    return OneScale{DType::kF8E4M3, scale[0], 0};
+  if (zero->dtype() != DType::kI8) return std::nullopt;
   const auto number = static_cast<float>(zero->integer_at(0));
   if (number < -kLargestQ8) return std::nullopt;
-  return OneScale{scale[0], number};
+  return OneScale{DType::kI8, scale[0], number};
 }
 
 struct OperandX {
@@ -106,9 +109,11 @@ std::optional<OperandX> operand_x(const Graph& graph, ValueId value, bool has_fa
   const Node* real = producer_of(graph, value, OpKind::kDequantizeLinear);
   if (real == nullptr) return std::nullopt;
   const Node* whole = producer_of(graph, real->inputs[0], OpKind::kQuantizeLinear);
-  if (whole == nullptr || graph.value(real->inputs[0]).dtype != DType::kI8) return std::nullopt;
+  if (whole == nullptr) return std::nullopt;
   const auto by = one_scale(graph, *whole);
-  if (!by || one_scale(graph, *real) != by) return std::nullopt;
+  if (!by || one_scale(graph, *real) != by || graph.value(real->inputs[0]).dtype != by->type)
+    return std::nullopt;
+  if (by->type == DType::kF8E4M3 && !whole->attrs_as<QuantizeAttrs>().saturate) return std::nullopt;
   if (!has_factors) return OperandX{whole->inputs[0], *by, {}};
   const Node* times = producer_of(graph, whole->inputs[0], OpKind::kMul);
   if (times == nullptr || graph.value(times->inputs[1]).shape.size() != 1) return std::nullopt;
@@ -118,20 +123,22 @@ std::optional<OperandX> operand_x(const Graph& graph, ValueId value, bool has_fa
 }
 
 struct OperandW {
-  Tensor values;  // i8
+  Tensor values;  // i8 or f8e4m3
   std::vector<float> scales;
 };
-std::optional<OperandW> operand_w(const Graph& graph, ValueId value, size_t columns) {
+std::optional<OperandW> operand_w(const Graph& graph, ValueId value, DType type, size_t columns) {
   const Node* real = producer_of(graph, value, OpKind::kDequantizeLinear);
   if (real == nullptr) return std::nullopt;
   const Tensor* values = constant_of(graph, real->inputs[0]);
-  if (values == nullptr || values->dtype() != DType::kI8 || values->rank() != 2)
-    return std::nullopt;
+  if (values == nullptr || values->dtype() != type || values->rank() != 2) return std::nullopt;
   if (real->has_input(2)) {
     const Tensor* zeros = constant_of(graph, real->inputs[2]);
     if (zeros == nullptr) return std::nullopt;
-    const std::vector<int64_t> numbers = zeros->integers();
-    if (std::ranges::count(numbers, 0) != std::ssize(numbers)) return std::nullopt;
+    for (int64_t i = 0; i < zeros->elems(); ++i) {
+      const bool is_zero =
+          is_float(zeros->dtype()) ? zeros->float_at(i) == 0 : zeros->integer_at(i) == 0;
+      if (!is_zero) return std::nullopt;
+    }
   }
   const auto attrs = real->attrs_as<QuantizeAttrs>();
   const int64_t axis = attrs.axis < 0 ? attrs.axis + 2 : attrs.axis;
@@ -158,10 +165,12 @@ Tensor real_weight(const OperandW& w, const std::vector<float>& factors, size_t 
   const int64_t width = w.values.shape()[1];
   return Tensor::filled(DType::kF32, w.values.shape(), [&](std::byte* bytes) {
     auto* real = reinterpret_cast<float*>(bytes);
+    const bool is_f8 = w.values.dtype() == DType::kF8E4M3;
     const auto* whole = reinterpret_cast<const int8_t*>(w.values.data());
     for (int64_t i = 0; i < w.values.elems(); ++i) {
       const auto row = static_cast<size_t>(i / width), col = static_cast<size_t>(i % width);
-      real[i] = static_cast<float>(whole[i]) * w.scales[columns == 1 ? col : row];
+      const auto number = static_cast<float>(is_f8 ? w.values.float_at(i) : whole[i]);
+      real[i] = number * w.scales[columns == 1 ? col : row];
       if (!factors.empty()) real[i] *= factors[columns == 1 ? row : col];
     }
   });
@@ -187,8 +196,9 @@ class Taker {
     const bool trans_w = node.op == OpKind::kGemm && node.attrs_as<GemmAttrs>().trans_b;
     const size_t columns = trans_w ? 0 : 1;
     auto x = operand_x(graph_, node.inputs[0], product.factors);
-    const auto w = operand_w(graph_, node.inputs[1], columns);
-    if (!x || !w) return false;
+    if (!x) return false;
+    const auto w = operand_w(graph_, node.inputs[1], x->by.type, columns);
+    if (!w) return false;
     if (!same_type(graph_, x->x, node.inputs[0])) return false;
     if (!x->factors.empty() && std::ssize(x->factors) != w->values.shape()[1 - columns])
       return false;
@@ -196,11 +206,13 @@ class Taker {
     if (graph_.value(node.inputs[1]).dtype != DType::kF32 || !all_finite(weight)) return false;
     const ValueId real = graph_.add_constant(std::move(weight));
     graph_.int8_operands.emplace(node.origins[0].key,
-                                 ir::Int8Operands{.x_scale = x->by.scale,
+                                 ir::Int8Operands{.type = x->by.type,
+                                                  .x_scale = x->by.scale,
                                                   .x_zero = x->by.zero,
                                                   .factors = std::move(x->factors),
                                                   .w_scales = w->scales});
     replaced_.insert(replaced_.end(), {node.inputs[0], node.inputs[1]});
+    weights_.push_back({real, node.inputs[1], graph_.value(node.inputs[1]).name});
     graph_.set_input(id, 0, x->x);
     graph_.set_input(id, 1, real);
     return true;
@@ -213,11 +225,17 @@ class Taker {
         const NodeId id = graph_.value(value).producer;
         if (id == ir::kNoNode || graph_.node(id).removed) break;
         const Node& node = graph_.node(id);
-        graph_.retire(node.origins, LedgerState::kRemoved, "makes an operand of an int8 product");
+        graph_.retire(node.origins, LedgerState::kRemoved,
+                      "makes an operand of a quantized product");
         graph_.value(value).name.clear();
         value = node.inputs[0];
         graph_.remove_node(id);
       }
+    }
+    // By its name verify finds a constant in the model again.
+    for (const Weight& weight : weights_) {
+      if (!graph_.value(weight.before).name.empty()) continue;  // somebody else reads it, too
+      graph_.value(weight.real).name = weight.name;
     }
   }
 
@@ -225,6 +243,11 @@ class Taker {
   Graph& graph_;
   std::map<std::string, NodeId> products_;  // by the name of their result
   std::vector<ValueId> replaced_;
+  struct Weight {
+    ValueId real, before;
+    std::string name;  // of the result of DequantizeLinear
+  };
+  std::vector<Weight> weights_;
 };
 
 }  // namespace

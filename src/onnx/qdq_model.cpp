@@ -155,7 +155,8 @@ class Quantizer {
   }
 
   const std::string& real_x(const std::string& x, const QdqProduct& product) {
-    const auto [at, fresh] = xs_.try_emplace({x, product.x_scale, product.x_zero, product.factors});
+    const auto [at, fresh] =
+        xs_.try_emplace({x, product.type, product.x_scale, product.x_zero, product.factors});
     if (!fresh) return at->second;
     std::string from = x;
     if (!product.factors.empty()) {
@@ -165,7 +166,7 @@ class Quantizer {
     }
     const std::string scale = values_.make(x + "_scale"), zero = values_.make(x + "_zero_point");
     *graph_.add_initializer() = floats(scale, {}, std::span(&product.x_scale, 1));
-    proto::TensorProto& byte = *graph_.add_initializer() = head_of(zero, DType::kI8, {});
+    proto::TensorProto& byte = *graph_.add_initializer() = head_of(zero, product.type, {});
     byte.set_raw_data(std::string(1, static_cast<char>(product.x_zero)));
     const std::string whole = add_node("QuantizeLinear", {from, scale, zero}, x + "_quantized");
     return at->second = add_node("DequantizeLinear", {whole, scale, zero}, x + "_dequantized");
@@ -179,14 +180,14 @@ class Quantizer {
     Shape shape = product.w.shape();
     if (turns) std::swap(shape[0], shape[1]);
     const int64_t axis = rows_are_columns ? 0 : 1, columns = shape[axis];
-    proto::TensorProto& bytes = *graph_.add_initializer() = head_of(whole, DType::kI8, shape);
+    proto::TensorProto& bytes = *graph_.add_initializer() = head_of(whole, product.type, shape);
     if (turns)
       bytes.set_raw_data(transposed(product.w));
     else
       bytes.set_raw_data(product.w.data(), product.w.bytes());
     proto::TensorProto& scales = *graph_.add_initializer() = head_of(scale, DType::kF32, {columns});
     scales.set_raw_data(product.w_scales.data(), product.w_scales.bytes());
-    proto::TensorProto& zeros = *graph_.add_initializer() = head_of(zero, DType::kI8, {columns});
+    proto::TensorProto& zeros = *graph_.add_initializer() = head_of(zero, product.type, {columns});
     zeros.set_raw_data(std::string(static_cast<size_t>(columns), '\0'));
     std::string real = add_node("DequantizeLinear", {whole, scale, zero}, w + "_dequantized");
     proto::AttributeProto& attribute = *made_.back().add_attribute();
@@ -258,24 +259,30 @@ class Quantizer {
   FreshNames values_, nodes_;
   std::vector<proto::NodeProto> made_;
   std::set<std::string> replaced_;
-  std::map<std::tuple<std::string, float, int, std::vector<float>>, std::string> xs_;
+  std::map<std::tuple<std::string, DType, float, int, std::vector<float>>, std::string> xs_;
 };
 
-void check_opset(const proto::ModelProto& model) {
+void check_opset(const proto::ModelProto& model, DType type) {
   const Opsets opsets = read_opsets(model.opset_import(), "the model");
   const auto opset = opsets.find("");
-  if (opset != opsets.end() && opset->second >= kOldestQdqOpset) return;
-  fail(opset_message(opset == opsets.end() ? 0 : opset->second));
+  if (opset != opsets.end() && opset->second >= oldest_qdq_opset(type)) return;
+  fail(opset_message(opset == opsets.end() ? 0 : opset->second, type));
 }
 
 }  // namespace
 
-std::string opset_message(int64_t opset) {
-  return "the model has opset " + std::to_string(opset) +
-         ", and DequantizeLinear takes one scale for each column from opset " +
-         std::to_string(kOldestQdqOpset) +
+int64_t oldest_qdq_opset(DType type) {
+  return type == DType::kF8E4M3 ? kOldestF8QdqOpset : kOldestQdqOpset;
+}
+
+std::string opset_message(int64_t opset, DType type) {
+  const bool is_f8 = type == DType::kF8E4M3;
+  return "the model has opset " + std::to_string(opset) + ", and DequantizeLinear takes " +
+         (is_f8 ? "f8e4m3" : "one scale for each column") + " from opset " +
+         std::to_string(oldest_qdq_opset(type)) +
          " on. Export the model with a newer opset, or convert it with "
-         "onnx.version_converter.convert_version(model, 17)";
+         "onnx.version_converter.convert_version(model, " +
+         (is_f8 ? "19)" : "17)");
 }
 
 void write_qdq_model(const fs::path& path, const fs::path& to,
@@ -286,7 +293,7 @@ void write_qdq_model(const fs::path& path, const fs::path& to,
   const Watch watch(options.limits);
   watch.check_memory(saturating_product(file->bytes().size(), 2), "writing the Q/DQ model");
   proto::ModelProto model = parse_model(file->bytes());
-  check_opset(model);
+  for (const QdqProduct& product : products) check_opset(model, product.type);
   Int8Metadata metadata{.policy = options.policy,
                         .products = Quantizer(*model.mutable_graph()).run(products)};
   add_int8_metadata(model, metadata);

@@ -12,21 +12,25 @@
 
 namespace vernier::onnx {
 
-/// The oldest opset whose DequantizeLinear takes one scale for each column.
-inline constexpr int64_t kOldestQdqOpset = 13;
+/// The oldest opset whose DequantizeLinear takes one scale for each column, and the oldest with
+/// f8e4m3.
+inline constexpr int64_t kOldestQdqOpset = 13, kOldestF8QdqOpset = 19;
+int64_t oldest_qdq_opset(DType type);
 
-/// Why a model of an older opset (0: none) cannot be written, and what to do.
-std::string opset_message(int64_t opset);
+/// Why a model of an older opset (0: none) cannot be written with operands of `type` (i8 or
+/// f8e4m3), and what to do.
+std::string opset_message(int64_t opset, DType type);
 
 /// A MatMul or Gemm of the main graph, and its operands.
 struct QdqProduct {
   size_t node = 0;             ///< its number in the file
   std::string name;            ///< for messages
-  Tensor w;                    ///< whole numbers of -127 … 127, i8 or q8: w / factor
+  DType type = DType::kI8;     ///< of both operands in the file, or f8e4m3
+  Tensor w;                    ///< w / factor: f8e4m3, or whole numbers of -127 … 127, i8 or q8
   bool trans_w = false;        ///< w is [N, K], else [K, N]
   Tensor w_scales;             ///< f32 [N]
   float x_scale = 1;           ///< positive
-  int x_zero = 0;              ///< -127 … 127
+  int x_zero = 0;              ///< -127 … 127; of f8e4m3 0
   std::vector<float> factors;  ///< of x's K columns; empty: 1
 };
 
@@ -39,7 +43,7 @@ struct QdqOptions {
 
 /// The model at `path`, of which `products` is not empty, with
 ///   x (· factors) → QuantizeLinear → DequantizeLinear → product   one for all that read x so
-///   w in i8 → DequantizeLinear → product
+///   w in 8 bits → DequantizeLinear → product
 /// in a new file. Nodes without a name get the one that Vernier calls them by. Weights that nobody
 /// reads any longer are left out. External data are copied into the new file or its data file.
 /// Throws Error(kInput): an opset before kOldestQdqOpset, a product that is no MatMul or Gemm,

@@ -51,9 +51,11 @@ struct PassOptions {
   /// Scales of a weight's columns in whose units it is whole numbers already, by the products'
   /// ONNX nodes as `factors`. Not listed: found anew.
   ColumnFactors weight_scales = {};
-  /// Called with each Linear that takes int8 operands, before it does, and its weight.
-  std::function<void(const ir::Graph&, const ir::Node& linear, const Tensor& weight)> quantizes =
-      {};
+  /// Called with each Linear that takes operands of 8 bits, before it does, its weight, and the
+  /// range that all rows of x · factors take; none: that of each row.
+  std::function<void(const ir::Graph&, const ir::Node& linear, const Tensor& weight,
+                     const std::optional<StaticRange>& range)>
+      quantizes = {};
   /// Called after each pass that changed something, with the pass name (dumping, tests).
   std::function<void(std::string_view pass, const ir::Graph&)> after;
   /// Checked before each pass, and before each evaluation in passes that evaluate.

@@ -197,6 +197,10 @@ std::optional<StaticRange> range_of(const ir::Node& product, const StaticRanges&
   return found;
 }
 
+StaticRange f8_range_of(float scale) {
+  return {.low = -double{kLargestF8} * scale, .high = double{kLargestF8} * scale};
+}
+
 StaticRange range_of(const StaticScale& scale) {
   return {.low = (-double{kLargestQ8} - scale.zero) * scale.scale,
           .high = (double{kLargestQ8} - scale.zero) * scale.scale};
@@ -257,7 +261,8 @@ class Quantizer {
     const SharedFactors factors =
         useful_factors(linear, static_cast<size_t>(weight->shape()[attrs.trans_w ? 1 : 0]));
     if (!stays_finite(*weight, factors)) return false;
-    const Rows rows = rows_of(linear, factors);
+    const std::optional<StaticRange> range = operand_range(linear, factors);
+    const Rows rows = rows_of(linear, factors, range);
     Node wanted = linear;
     wanted.op = OpKind::kQuantizedLinear;
     wanted.inputs = {rows.values,
@@ -269,7 +274,7 @@ class Quantizer {
                      linear.has_input(2) ? linear.inputs[2] : kNoValue,
                      linear.has_input(3) ? linear.inputs[3] : kNoValue};
     if (!options_.takes(graph_, wanted)) return false;
-    if (options_.quantizes) options_.quantizes(graph_, linear, *weight);
+    if (options_.quantizes) options_.quantizes(graph_, linear, *weight, range);
     const QuantizedWeight& made = weight_of(linear, *weight, factors);
     const DerivationPtr how = divided_weight(linear.inputs[1], attrs.trans_w, factors);
     wanted.inputs[1] = graph_.add_constant(made.values);
@@ -294,9 +299,9 @@ class Quantizer {
     return changes ? factors : nullptr;
   }
   // Readers of x with other factors, or another range, have rows of their own.
-  Rows rows_of(const Node& linear, const SharedFactors& factors) {
+  Rows rows_of(const Node& linear, const SharedFactors& factors,
+               const std::optional<StaticRange>& range) {
     const ValueId x = linear.inputs[0];
-    const auto range = operand_range(linear, factors);
     const DType type = linear.request.compute.type;
     const auto [at, fresh] = rows_.try_emplace({x, type, contents(factors), range});
     if (!fresh) return at->second;

@@ -74,7 +74,8 @@ struct StaticScale {
 StaticScale static_scale(const StaticRange& range);
 /// The scale of f8e4m3 that has no number of the range saturate.
 float static_f8_scale(const StaticRange& range);
-/// The range with this scale and zero point, exactly.
+/// The range with this scale and zero point, exactly; with this scale of f8e4m3.
 StaticRange range_of(const StaticScale& scale);
+StaticRange f8_range_of(float scale);
 
 }  // namespace vernier::passes

@@ -192,7 +192,8 @@ TEST_P(Factors, KeepTheMeaning) {
   options.exact_weights = true;
   options.factors = GetParam().factors;
   std::vector<std::string> asked;
-  options.quantizes = [&](const ir::Graph&, const ir::Node& product, const Tensor& weight) {
+  options.quantizes = [&](const ir::Graph&, const ir::Node& product, const Tensor& weight,
+                          const std::optional<StaticRange>&) {
     asked.push_back(product_names(product)[0].name);
     EXPECT_EQ(weight.elems(), 8);
   };

@@ -64,11 +64,12 @@ NamedTensors sentences(int64_t rows, int64_t length, uint64_t seed) {
 }
 
 // An encoder whose norms have outlier channels: its factors are not 1.
-Source made_model(const Files& files) {
-  Source source{files / "minilm.onnx", {}};
-  const auto made = run_program({"make-model", "minilm", "-o", source.model, "--layers", "2",
+Source made_model(const Files& files, const std::string& arch = "minilm",
+                  const std::string& outliers = "32") {
+  Source source{files / (arch + ".onnx"), {}};
+  const auto made = run_program({"make-model", arch, "-o", source.model, "--layers", "2",
                                  "--hidden", "64", "--heads", "4", "--ffn", "128", "--vocab", "200",
-                                 "--positions", "64", "--outliers", "32"});
+                                 "--positions", "64", "--outliers", outliers});
   EXPECT_EQ(made.code, 0) << made.err;
   for (const int64_t rows : {1, 4, 5})
     source.batches.push_back(sentences(rows, 16 + rows, static_cast<uint64_t>(rows)));
@@ -238,14 +239,107 @@ TEST_P(ExportQdq, AnswersInOnnxRuntimeAsTheEngineDoes) {
 
 // ---- what else the file holds
 
-TEST(ExportedModel, PassesWithItsOwnModel) {
-  const Exported& one = exported("minilm");
+void expect_pass(const EnginePtr& engine, const std::string& model) {
   Request request;
   request.threads = 2;
   request.batches = {1, 2};
   request.lengths = {16};
-  const Report report = verify_engine(one.again, *onnx::import_model(one.qdq), request);
+  const Report report = verify_engine(engine, *onnx::import_model(model), request);
   EXPECT_EQ(report.verdict, Verdict::kPass) << to_text(report);
+}
+
+TEST(ExportedModel, PassesWithItsOwnModel) {
+  const Exported& one = exported("minilm");
+  expect_pass(one.again, one.qdq);
+}
+
+// Its weights are constants of the model, whatever they are rounded to.
+TEST(ExportedModel, PassesInOtherModes) {
+  const Exported& one = exported("minilm");
+  for (const char* mode : {"fp32", "bf16", "fp8"}) {
+    SCOPED_TRACE(mode);
+    CompileOptions options = test::options_here();
+    options.mode = mode;
+    expect_pass(engine_of(one.qdq, options), one.qdq);
+  }
+}
+
+// ---- FP8
+
+// An encoder of opset 19, which is the first with f8e4m3.
+Source model_of_opset_19(const Files& files) {
+  Source source = made_model(files, "bert", "8");
+  onnx::proto::ModelProto model;
+  EXPECT_TRUE(model.ParseFromString(test::read_file(source.model)));
+  model.mutable_opset_import(0)->set_version(19);
+  model.set_ir_version(9);
+  test::write_file(source.model, model.SerializeAsString());
+  return source;
+}
+
+class ExportedF8 : public ::testing::Test {
+ protected:
+  CompileOptions options() const {
+    CompileOptions options = test::options_here();
+    options.mode = "fp8";
+    options.export_qdq = qdq_;
+    return options;
+  }
+  void expect_read_back(const CompileOptions& options, const std::string& written) {
+    CompileReport report, again;
+    const EnginePtr engine = engine_of(source_.model, options, &report),
+                    read = engine_of(qdq_, test::options_here(), &again);
+    EXPECT_THAT(report.notes, Contains(HasSubstr(written)));
+    EXPECT_THAT(again.notes, Contains(HasSubstr("as the model was written with")));
+    for (const NamedTensors& inputs : source_.batches) expect_same_bits(engine, read, inputs);
+    expect_pass(read, qdq_);
+  }
+
+  Files files_;
+  Source source_ = model_of_opset_19(files_);
+  std::string qdq_ = files_ / "f8.onnx";
+};
+
+TEST_F(ExportedF8, WithScalesThatWeightsBoundIsReadBackToTheSameBits) {
+  expect_read_back(options(), "12 products with static f8e4m3 operands");
+  const onnx::ModelSlicer written(qdq_);
+  int factors = 0;
+  for (const onnx::MainNode& node : written.nodes())
+    factors += node.name.find("_times_factors") != std::string::npos;
+  EXPECT_EQ(factors, 0);
+}
+
+TEST_F(ExportedF8, WithFactorsAndRangesIsReadBackToTheSameBits) {
+  const std::string batch = files_ / "batch.npz", scales = files_ / "scales.json";
+  io::write_npz(batch, source_.batches.back());
+  const auto calibrated = run_program({"calibrate", source_.model, "--data", batch, "-o", scales});
+  ASSERT_EQ(calibrated.code, 0) << calibrated.err;
+  CompileOptions calibrated_options = options();
+  calibrated_options.scales = test::read_file(scales);
+  calibrated_options.scales_file = scales;
+  calibrated_options.static_scales = true;
+  expect_read_back(calibrated_options, "static f8e4m3 operands");
+  const onnx::ModelSlicer written(qdq_);
+  EXPECT_THAT(written.nodes(),
+              Contains(testing::Field(&onnx::MainNode::name, HasSubstr("_times_factors"))));
+}
+
+TEST_F(ExportedF8, AnswersInOnnxRuntimeAsTheEngineDoes) {
+  if (!has_onnx_runtime())
+    GTEST_SKIP() << "SKIP: onnx and onnxruntime of requirements.txt are not in .venv";
+  const EnginePtr engine = engine_of(source_.model, options());
+  const auto checked = run_command(
+      kPython,
+      {"-c", "import onnx,sys; onnx.checker.check_model(sys.argv[1], full_check=True)", qdq_});
+  ASSERT_EQ(checked.code, 0) << checked.err;
+  const std::string in = files_ / "in.npz", out = files_ / "out.npz";
+  io::write_npz(in, source_.batches.back());
+  const auto peer = run_command(kPython, {"tools/run_onnxruntime.py", qdq_, in, out, "--keep-qdq"});
+  ASSERT_EQ(peer.code, 0) << peer.err;
+  const Tensor theirs = io::read_arrays(out)[0].second,
+               ours = answers(engine, source_.batches.back())[0];
+  ASSERT_EQ(theirs.shape(), ours.shape());
+  EXPECT_LT(rms_of(ours, &theirs), kBound * rms_of(ours));
 }
 
 TEST(ExportedModel, KeepsNodesAndNamesAndDropsWeightsThatNobodyReads) {
@@ -390,6 +484,12 @@ std::vector<std::string> one_product(const Files& files, const std::string& op, 
   return {path, "--int8", "--static", "--scales", scales, "--export-qdq", files / "one.qdq"};
 }
 
+// Nothing bounds its x, which is the model's input.
+std::vector<std::string> one_product_in_fp8(const Files& files, int64_t opset) {
+  std::vector<std::string> arguments = one_product(files, "MatMul", opset);
+  return {arguments.front(), "--fp8", "--int8-error", "100", "--export-qdq", files / "one.qdq"};
+}
+
 std::vector<std::string> usual(const Exported& one, const std::string& to,
                                std::vector<std::string> more = {}) {
   std::vector<std::string> all{one.source.model, "--int8",       "--static", "--scales",
@@ -436,7 +536,8 @@ const Refusal kRefusals[] = {
        return std::vector<std::string>{one.source.model, "--export-qdq", one.files / "o.onnx"};
      },
      2,
-     {"--export-qdq: a Q/DQ model has products in int8, and this build asks for none", "--int8"}},
+     {"--export-qdq: a Q/DQ model has products in int8 or fp8, and this build asks for none",
+      "--int8", "--fp8"}},
     {"scales_of_rows",
      [](const Exported& one) {
        return std::vector<std::string>{one.source.model, "--int8", "--export-qdq",
@@ -449,7 +550,7 @@ const Refusal kRefusals[] = {
        return usual(one, one.files / "o.onnx", {"--rule", "op:Linear compute=f16"});
      },
      2,
-     {"no product of this build is in int8"}},
+     {"no product of this build is in 8 bits"}},
     {"seeded_weights",
      [](const Exported& one) {
        return usual(one, one.files / "o.onnx", {"--seed-missing-weights"});
@@ -466,11 +567,20 @@ const Refusal kRefusals[] = {
        return std::vector<std::string>{one.qdq, "--int8", "--scales", scales};
      },
      2,
-     {"has the scales of its int8 products itself"}},
+     {"has the scales of its quantized products itself"}},
     {"an_old_opset",
      [](const Exported& one) { return one_product(one.files, "MatMul", 12); },
      2,
      {"the model has opset 12", "from opset 13 on", "convert_version"}},
+    {"fp8_in_an_old_opset",
+     [](const Exported& one) { return one_product_in_fp8(one.files, 17); },
+     2,
+     {"the model has opset 17", "takes f8e4m3 from opset 19 on", "convert_version(model, 19)"}},
+    {"fp8_with_scales_of_rows",
+     [](const Exported& one) { return one_product_in_fp8(one.files, 19); },
+     2,
+     {"the scales of the rows that product 'MatMul_0' takes are found at run time", "Add --static",
+      "compute=f16"}},
     {"a_product_in_a_function",
      [](const Exported& one) { return one_product(one.files, "MatMul", 17, true); },
      2,
