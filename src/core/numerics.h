@@ -43,7 +43,8 @@ struct Numerics {
   PointRounding::Mode accumulate_mode = PointRounding::Mode::kNearest;
   int64_t accumulate_block = 0;
   /// What adding up in a way that is less exact than f32 adds to a sum's error: its rms, as a part
-  /// of the root of the sum of the terms' squares. 0: nothing.
+  /// of the root of the sum of the terms' squares, and of the sum. I takes f32 for `accumulate`
+  /// then. 0: nothing.
   double sum_error = 0;
 
   friend bool operator==(const Numerics&, const Numerics&) = default;
