@@ -90,13 +90,10 @@ class Exporter {
                       "calibrate' writes them, or keep it in 16 bits with --rule 'name:{} "
                       "compute=f16'",
                       label(name), label(name)));
-    const bool is_f8 = taken.type == DType::kF8E4M3;
-    const passes::StaticScale scale =
-        is_f8 ? passes::StaticScale{.scale = passes::static_f8_scale(*taken.range), .zero = 0}
-              : passes::static_scale(*taken.range);
+    const passes::StaticScale scale = passes::static_scale(*taken.range, taken.type);
     onnx::QdqProduct made{.node = onnx::main_node_of(name.key),
                           .name = label(name),
-                          .type = is_f8 ? DType::kF8E4M3 : DType::kI8,
+                          .type = taken.type == DType::kQ8 ? DType::kI8 : taken.type,
                           .w = {},
                           .trans_w = trans_w,
                           .w_scales = {},

@@ -240,9 +240,8 @@ void take_int8_operands(const ir::Graph& graph, passes::PassOptions& options) {
     const auto shared = [](const std::vector<float>& numbers) {
       return std::make_shared<const std::vector<float>>(numbers);
     };
-    options.ranges.emplace(key, operands.type == DType::kF8E4M3
-                                    ? passes::f8_range_of(operands.x_scale)
-                                    : passes::range_of({operands.x_scale, operands.x_zero}));
+    options.ranges.emplace(key,
+                           passes::range_of({operands.x_scale, operands.x_zero}, operands.type));
     options.weight_scales.emplace(key, shared(operands.w_scales));
     if (!operands.factors.empty()) options.factors.emplace(key, shared(operands.factors));
   }

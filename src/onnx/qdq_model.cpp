@@ -271,9 +271,7 @@ void check_opset(const proto::ModelProto& model, DType type) {
 
 }  // namespace
 
-int64_t oldest_qdq_opset(DType type) {
-  return type == DType::kF8E4M3 ? kOldestF8QdqOpset : kOldestQdqOpset;
-}
+int64_t oldest_qdq_opset(DType type) { return type == DType::kF8E4M3 ? 19 : 13; }
 
 std::string opset_message(int64_t opset, DType type) {
   const bool is_f8 = type == DType::kF8E4M3;
@@ -293,7 +291,9 @@ void write_qdq_model(const fs::path& path, const fs::path& to,
   const Watch watch(options.limits);
   watch.check_memory(saturating_product(file->bytes().size(), 2), "writing the Q/DQ model");
   proto::ModelProto model = parse_model(file->bytes());
-  for (const QdqProduct& product : products) check_opset(model, product.type);
+  const bool any_f8 =
+      std::ranges::find(products, DType::kF8E4M3, &QdqProduct::type) != products.end();
+  check_opset(model, any_f8 ? DType::kF8E4M3 : DType::kI8);
   Int8Metadata metadata{.policy = options.policy,
                         .products = Quantizer(*model.mutable_graph()).run(products)};
   add_int8_metadata(model, metadata);

@@ -12,9 +12,8 @@
 
 namespace vernier::onnx {
 
-/// The oldest opset whose DequantizeLinear takes one scale for each column, and the oldest with
-/// f8e4m3.
-inline constexpr int64_t kOldestQdqOpset = 13, kOldestF8QdqOpset = 19;
+/// The oldest opset whose DequantizeLinear takes `type` (i8 or f8e4m3) and one scale for each
+/// column.
 int64_t oldest_qdq_opset(DType type);
 
 /// Why a model of an older opset (0: none) cannot be written with operands of `type` (i8 or
@@ -46,7 +45,7 @@ struct QdqOptions {
 ///   w in 8 bits → DequantizeLinear → product
 /// in a new file. Nodes without a name get the one that Vernier calls them by. Weights that nobody
 /// reads any longer are left out. External data are copied into the new file or its data file.
-/// Throws Error(kInput): an opset before kOldestQdqOpset, a product that is no MatMul or Gemm,
+/// Throws Error(kInput): an opset before oldest_qdq_opset(), a product that is no MatMul or Gemm,
 /// external data that are missing or that the new files would replace; Error(kMachine) where the
 /// files cannot be written.
 void write_qdq_model(const std::filesystem::path& path, const std::filesystem::path& to,

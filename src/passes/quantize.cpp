@@ -197,22 +197,18 @@ std::optional<StaticRange> range_of(const ir::Node& product, const StaticRanges&
   return found;
 }
 
-StaticRange f8_range_of(float scale) {
-  return {.low = -double{kLargestF8} * scale, .high = double{kLargestF8} * scale};
-}
-
-StaticRange range_of(const StaticScale& scale) {
+StaticRange range_of(const StaticScale& scale, DType type) {
+  if (type == DType::kF8E4M3)
+    return {.low = -double{kLargestF8} * scale.scale, .high = double{kLargestF8} * scale.scale};
   return {.low = (-double{kLargestQ8} - scale.zero) * scale.scale,
           .high = (double{kLargestQ8} - scale.zero) * scale.scale};
 }
 
-StaticScale static_scale(const StaticRange& range) {
+StaticScale static_scale(const StaticRange& range, DType type) {
+  if (type == DType::kF8E4M3)
+    return {static_cast<float>(std::max(range.high, -range.low) / kLargestF8), 0};
   const auto scale = static_cast<float>((range.high - range.low) / (2 * kLargestQ8));
   return {scale, static_cast<float>(std::nearbyint(-(range.high + range.low) / 2 / scale))};
-}
-
-float static_f8_scale(const StaticRange& range) {
-  return static_cast<float>(std::max(range.high, -range.low) / kLargestF8);
 }
 
 void release_weight(Graph& graph, ValueId weight) {
@@ -310,8 +306,7 @@ class Quantizer {
     if (factors) inputs.push_back(add_factors(*factors));
     if (range) {
       inputs.resize(2, kNoValue);
-      const StaticScale made = has_zero ? static_scale(*range)
-                                        : StaticScale{.scale = static_f8_scale(*range), .zero = 0};
+      const StaticScale made = static_scale(*range, type);
       inputs.push_back(add_scalar(graph_, DType::kF32, made.scale));
       if (has_zero) inputs.push_back(add_scalar(graph_, DType::kF32, made.zero));
     }

@@ -67,15 +67,12 @@ std::optional<StaticRange> range_of(const ir::Node& product, const StaticRanges&
 /// q = x / scale + zero.
 struct StaticScale {
   float scale;
-  float zero;  ///< a whole number, so that 0 is one of the numbers that q stands for
+  float zero;  ///< a whole number, so that 0 is one of the numbers that q stands for; f8e4m3: 0
 };
-/// [low, high] becomes [-127, 127], up to half a unit: what zero is rounded by. Not of an empty
-/// range.
-StaticScale static_scale(const StaticRange& range);
-/// The scale of f8e4m3 that has no number of the range saturate.
-float static_f8_scale(const StaticRange& range);
-/// The range with this scale and zero point, exactly; with this scale of f8e4m3.
-StaticRange range_of(const StaticScale& scale);
-StaticRange f8_range_of(float scale);
+/// [low, high] becomes [-127, 127], up to half a unit: what zero is rounded by. Of f8e4m3 the scale
+/// that has no number of the range saturate. Not of an empty range.
+StaticScale static_scale(const StaticRange& range, DType type = DType::kQ8);
+/// The range with this scale and zero point, exactly.
+StaticRange range_of(const StaticScale& scale, DType type = DType::kQ8);
 
 }  // namespace vernier::passes

@@ -213,22 +213,34 @@ void expect_same_first_places(const Tensor& a, const Tensor& b, double margin) {
   }
 }
 
+constexpr const char* kNoOnnxRuntime =
+    "SKIP: onnx and onnxruntime of requirements.txt are not in .venv";
+
+// The first output of ONNX Runtime, which takes no file that onnx refuses. `options`: of the tool.
+void run_onnx_runtime(const std::string& model, const std::string& in, Tensor& answer,
+                      const std::vector<std::string>& options = {}) {
+  const auto checked = run_command(
+      kPython,
+      {"-c", "import onnx,sys; onnx.checker.check_model(sys.argv[1], full_check=True)", model});
+  ASSERT_EQ(checked.code, 0) << checked.err;
+  const std::string out = in + ".out.npz";
+  std::vector<std::string> arguments{"tools/run_onnxruntime.py", model, in, out};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  const auto peer = run_command(kPython, arguments);
+  ASSERT_EQ(peer.code, 0) << peer.err;
+  answer = io::read_arrays(out)[0].second;
+}
+
 TEST_P(ExportQdq, AnswersInOnnxRuntimeAsTheEngineDoes) {
-  if (!has_onnx_runtime())
-    GTEST_SKIP() << "SKIP: onnx and onnxruntime of requirements.txt are not in .venv";
+  if (!has_onnx_runtime()) GTEST_SKIP() << kNoOnnxRuntime;
   if (!has_vnni())
     GTEST_SKIP() << "SKIP: ONNX Runtime's products of 8 bits saturate on a CPU without VNNI";
   const Exported& one = exported(GetParam());
-  const auto checked = run_command(
-      kPython,
-      {"-c", "import onnx,sys; onnx.checker.check_model(sys.argv[1], full_check=True)", one.qdq});
-  ASSERT_EQ(checked.code, 0) << checked.err;
   for (size_t i = 0; i < one.source.batches.size(); ++i) {
-    const std::string in = one.files / (std::to_string(i) + ".npz"), out = one.files / "out.npz";
-    const auto peer = run_command(kPython, {"tools/run_onnxruntime.py", one.qdq, in, out});
-    ASSERT_EQ(peer.code, 0) << peer.err;
-    const Tensor theirs = io::read_arrays(out)[0].second,
-                 ours = answers(one.engine, one.source.batches[i])[0];
+    const std::string in = one.files / (std::to_string(i) + ".npz");
+    Tensor theirs;
+    ASSERT_NO_FATAL_FAILURE(run_onnx_runtime(one.qdq, in, theirs));
+    const Tensor ours = answers(one.engine, one.source.batches[i])[0];
     ASSERT_EQ(theirs.shape(), ours.shape());
     const double rms = rms_of(ours);
     ASSERT_GT(rms, 0);
@@ -325,19 +337,13 @@ TEST_F(ExportedF8, WithFactorsAndRangesIsReadBackToTheSameBits) {
 }
 
 TEST_F(ExportedF8, AnswersInOnnxRuntimeAsTheEngineDoes) {
-  if (!has_onnx_runtime())
-    GTEST_SKIP() << "SKIP: onnx and onnxruntime of requirements.txt are not in .venv";
+  if (!has_onnx_runtime()) GTEST_SKIP() << kNoOnnxRuntime;
   const EnginePtr engine = engine_of(source_.model, options());
-  const auto checked = run_command(
-      kPython,
-      {"-c", "import onnx,sys; onnx.checker.check_model(sys.argv[1], full_check=True)", qdq_});
-  ASSERT_EQ(checked.code, 0) << checked.err;
-  const std::string in = files_ / "in.npz", out = files_ / "out.npz";
+  const std::string in = files_ / "in.npz";
   io::write_npz(in, source_.batches.back());
-  const auto peer = run_command(kPython, {"tools/run_onnxruntime.py", qdq_, in, out, "--keep-qdq"});
-  ASSERT_EQ(peer.code, 0) << peer.err;
-  const Tensor theirs = io::read_arrays(out)[0].second,
-               ours = answers(engine, source_.batches.back())[0];
+  Tensor theirs;
+  ASSERT_NO_FATAL_FAILURE(run_onnx_runtime(qdq_, in, theirs, {"--keep-qdq"}));
+  const Tensor ours = answers(engine, source_.batches.back())[0];
   ASSERT_EQ(theirs.shape(), ours.shape());
   EXPECT_LT(rms_of(ours, &theirs), kBound * rms_of(ours));
 }

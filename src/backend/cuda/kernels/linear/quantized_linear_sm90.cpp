@@ -160,8 +160,8 @@ Support supports_fast(const Problem& problem) {
 
 // wgmma cuts products of f8 off at a 2^-12th or less of the largest of 32 of them and the sum of
 // those before. What `products` of them lose, rms, as a part of the root of the sum of their
-// squares: this much where one is far larger than the others, a tenth of it where all are alike
-// (TileShapes.SumsOfF8...).
+// squares and of the sum: a quarter of this where one is far larger than the others, a tenth where
+// all are alike; more where, beside that, most have one sign (TileShapes.SumsOfF8...).
 double f8_sum_error(int64_t products) { return std::sqrt(static_cast<double>(products)) * 0x1p-14; }
 
 Numerics numerics(const Problem& problem) {
