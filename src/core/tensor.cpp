@@ -147,6 +147,9 @@ void EvalTensor::to_host() {
   f.resize(static_cast<size_t>(there->elems()));
   there->copy_to(f.data());
   there = nullptr;
+  if (is_float()) return;
+  i.assign(f.begin(), f.end());
+  f.clear();
 }
 
 namespace {

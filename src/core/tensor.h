@@ -17,11 +17,13 @@ class DeviceDoubles {
   virtual int64_t elems() const = 0;
   /// Copies all of them to `host`. Throws Error(kMachine) if the device fails.
   virtual void copy_to(double* host) const = 0;
+  /// Computes what waits until it is read, and lets go of its operands.
+  virtual void compute() const = 0;
 };
 
 /// The evaluators' array: floats of any dtype as double, integers and bool as int64 (u64 keeps its
 /// bits). `dtype` remembers the logical type; exactly one of the vectors is used, and neither where
-/// the floats lie on a device: only what evaluates there makes such arrays, and takes them.
+/// floats or booleans lie on a device: only what evaluates there makes such arrays, and takes them.
 struct EvalTensor {
   DType dtype = DType::kUndefined;
   Shape shape;
@@ -34,9 +36,9 @@ struct EvalTensor {
   EvalTensor(DType dtype, Shape shape);
   /// Reuses `memory` for the floats if it is large enough.
   static EvalTensor from(const Tensor& t, std::vector<double> memory = {});
-  /// An array without memory, for floats that will lie on a device.
+  /// An array without memory, for numbers that will lie on a device.
   static EvalTensor shaped(DType dtype, Shape shape);
-  /// Brings floats that lie on a device into `f`.
+  /// Brings numbers that lie on a device into `f` or `i`.
   void to_host();
   /// As a Tensor of its logical dtype (floats round once to it).
   Tensor to_tensor() const;

@@ -345,8 +345,10 @@ PlanEvaluator::Held PlanEvaluator::read(size_t index, std::vector<LargeTable>* t
     return is_constant ? &plan_.blob_of(plan_.value(step.inputs[i])).bytes : nullptr;
   };
   const auto ids = [&](size_t i) { return held.in[i]; };
+  const bool device_keeps =
+      tables == nullptr && options_.constants != nullptr && fp64_device() != nullptr;
   for (reference::CutTable& cut :
-       reference::cut_tables(step.op, step.attrs, step.inputs.size(), table, ids)) {
+       reference::cut_tables(step.op, step.attrs, step.inputs.size(), table, ids, device_keeps)) {
     if (tables != nullptr)
       tables->push_back({cut.table_input, cut.ids_input, table(cut.table_input)});
     held.keep(cut.table_input, std::move(cut.table));

@@ -196,7 +196,8 @@ class Evaluator {
     const auto ids = [&](size_t i) -> const EvalTensor* {
       return node.inputs[i] == ir::kNoValue ? nullptr : &materialize(node.inputs[i]);
     };
-    cut = reference::cut_tables(node.op, node.attrs, node.inputs.size(), table, ids);
+    cut = reference::cut_tables(node.op, node.attrs, node.inputs.size(), table, ids,
+                                options_.constants != nullptr && fp64_device() != nullptr);
     std::vector<const EvalTensor*> in(node.inputs.size());
     for (const reference::CutTable& one : cut) {
       in[one.table_input] = &one.table;
@@ -335,6 +336,7 @@ class Evaluator {
     if (named && (options_.names == nullptr || options_.names->contains(v.name))) {
       kept_.push_back(id);
       ++uses_[id];
+      if (tensor.there) tensor.there->compute();  // kept, its operands are not
     }
     live_[id] = std::move(tensor);
     remember_small(id);

@@ -42,7 +42,8 @@ std::optional<CutTable> cut_table(const Tensor& table, const EvalTensor& ids) {
 
 std::vector<CutTable> cut_tables(OpKind op, AttrView attrs, size_t num_inputs,
                                  const std::function<const Tensor*(size_t)>& table,
-                                 const std::function<const EvalTensor*(size_t)>& ids) {
+                                 const std::function<const EvalTensor*(size_t)>& ids,
+                                 bool device_keeps) {
   constexpr int64_t kLargeElems = int64_t{1} << 20;
   std::vector<CutTable> tables;
   if (op != OpKind::kGather && op != OpKind::kEmbedNorm) return tables;
@@ -54,6 +55,7 @@ std::vector<CutTable> cut_tables(OpKind op, AttrView attrs, size_t num_inputs,
     if (!whole || !read || !is_float(whole->dtype()) || whole->rank() == 0 ||
         whole->elems() < kLargeElems)
       continue;
+    if (device_keeps && whole->shape()[0] <= 8 * read->elems()) continue;
     if (auto small = cut_table(*whole, *read)) {
       small->table_input = t;
       small->ids_input = i;

@@ -19,10 +19,12 @@ struct CutTable {
 /// The tables of a Gather along axis 0 or an EmbedNorm that have at least 2^20 elements, cut; in
 /// place of them the operator gives the same results. A table with an id outside of it is left as
 /// it is: the evaluator reports the id. `table`: a float array by input, null: leave it alone;
-/// `ids`: an integer array by input, null: absent.
+/// `ids`: an integer array by input, null: absent. `device_keeps`: a device keeps constants, so
+/// that tables with up to eight times as many rows as are read are left alone.
 std::vector<CutTable> cut_tables(OpKind op, AttrView attrs, size_t num_inputs,
                                  const std::function<const Tensor*(size_t input)>& table,
-                                 const std::function<const EvalTensor*(size_t input)>& ids);
+                                 const std::function<const EvalTensor*(size_t input)>& ids,
+                                 bool device_keeps = false);
 
 /// One table [rows, …], cut to the rows that `ids` name; empty if one is outside of it.
 std::optional<CutTable> cut_table(const Tensor& table, const EvalTensor& ids);

@@ -24,8 +24,9 @@ void evaluate_on(Fp64Device* device, OpKind op, const EvalCall& call) {
   std::vector<const EvalTensor*> in(call.in.begin(), call.in.end());
   std::vector<EvalTensor> copies;
   copies.reserve(in.size());
+  const bool reads_numbers = op != OpKind::kShape && op != OpKind::kSize;
   for (const EvalTensor*& x : in) {
-    if (x == nullptr || x->there == nullptr) continue;
+    if (x == nullptr || x->there == nullptr || !reads_numbers) continue;
     EvalTensor& copy = copies.emplace_back(*x);
     copy.to_host();
     x = &copy;

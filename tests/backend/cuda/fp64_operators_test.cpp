@@ -2,6 +2,7 @@
 // them: within 1e-12 of the result's scale. Contract: core/fp64_device.h.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -11,6 +12,7 @@
 #include "backend/cuda/fp64_device.h"
 #include "backend/device_under_test.h"
 #include "backend/op_tables.h"
+#include "core/broadcast.h"
 #include "core/op_attrs.h"
 #include "reference/noise_each.h"
 
@@ -328,6 +330,129 @@ TEST_F(OperatorsInFp64, RoundAtEveryPointAsTheEvaluatorsDo) {
       }
     }
   }
+}
+
+// Runs of operators on earlier results, drawn at random: their results wait and are computed
+// together. Some are read in between, all at the end, in any order.
+class Chains {
+ public:
+  Chains(Fp64Device& device, uint64_t seed) : device_(device), state_(seed * 2 + 1) {
+    for (const Shape& shape :
+         {Shape{3, 5, 70}, Shape{3, 5, 70}, Shape{70}, Shape{1, 5, 1}, Shape{}}) {
+      add(random_tensor(shape, next(1 << 20)));
+    }
+  }
+  void draw(int operators) {
+    using enum OpKind;
+    constexpr std::array kUnary{kErf, kTanh, kAbs, kNeg, kRelu};
+    constexpr std::array kBinary{kAdd, kSub, kMul, kMin, kMax, kDiv};
+    for (int i = 0; i < operators; ++i) {
+      const size_t first = next(3) == 0 ? next(want_.size()) : want_.size() - 1;
+      if (next(3) == 0)
+        run(kUnary[next(kUnary.size())], {first});
+      else if (const size_t second = next(want_.size()); next(2) == 0)
+        run(kBinary[next(kBinary.size())], {first, second});
+      else
+        run(kBinary[next(kBinary.size())], {second, first});
+      if (next(5) == 0) expect_same(next(want_.size()));
+    }
+    for (size_t i = want_.size(); i-- > 0;) expect_same(i);
+  }
+
+ private:
+  size_t next(size_t below) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return (state_ >> 33) % below;
+  }
+  void add(const EvalTensor& x) {
+    want_.push_back(x);
+    got_.push_back(device_.copied(x));
+  }
+  void run(OpKind op, const std::vector<size_t>& from) {
+    Shape shape;
+    std::vector<const EvalTensor*> want, got;
+    for (const size_t i : from) {
+      shape = broadcast_shape(shape, want_[i].shape);
+      want.push_back(&want_[i]);
+      got.push_back(&got_[i]);
+    }
+    std::vector<EvalTensor> y(1), there(1);
+    y[0] = EvalTensor(DType::kF64, shape);
+    there[0] = EvalTensor::shaped(DType::kF64, shape);
+    const Rounding exact;
+    evaluator(op)({{}, want, y, exact});
+    ASSERT_TRUE(device_.takes(op, {{}, got, there, exact}));
+    device_.evaluate(op, {{}, got, there, exact});
+    want_.push_back(std::move(y[0]));
+    got_.push_back(std::move(there[0]));
+  }
+  // The same numbers, but for the last places of erf and tanh and what quotients make of them.
+  void expect_same(size_t i) {
+    EvalTensor got = got_[i];
+    got.to_host();
+    ASSERT_EQ(got.f.size(), want_[i].f.size());
+    for (size_t e = 0; e < got.f.size(); ++e) {
+      const double want = want_[i].f[e];
+      if (!std::isfinite(want) || std::abs(want) > 1e6 || !std::isfinite(got.f[e])) continue;
+      ASSERT_NEAR(got.f[e], want, 1e-7 * (1 + std::abs(want))) << "result " << i << ", " << e;
+    }
+  }
+
+  Fp64Device& device_;
+  uint64_t state_;
+  std::vector<EvalTensor> want_, got_;
+};
+
+TEST_F(OperatorsInFp64, WaitForEachOtherWithTheSameResults) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Chains(*device_, seed).draw(24);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Masks [rows, 1, queries, keys] as exporters write them.
+TEST_F(OperatorsInFp64, CombineLargeMasks) {
+  using enum OpKind;
+  const auto bits = [](Shape shape, int64_t period) {
+    EvalTensor t(DType::kBool, std::move(shape));
+    for (int64_t i = 0; i < t.elems(); ++i) t.i[i] = i % period != 0;
+    return t;
+  };
+  const auto result = [](DType type) {
+    return std::vector{EvalTensor::shaped(type, {2, 1, 390, 401})};
+  };
+  for (const OpKind op : {kAnd, kOr}) {
+    const Call call{
+        op, {}, {bits({1, 1, 390, 1}, 3), bits({2, 1, 1, 401}, 5)}, result(DType::kBool)};
+    const std::vector<EvalTensor> got = by_device(*device_, call);
+    ASSERT_EQ(got.size(), 1);
+    EXPECT_EQ(got[0].i, by_evaluator(call)[0].i);
+    EXPECT_TRUE(got[0].f.empty());
+  }
+  const EvalTensor keys = bits({2, 1, 1, 401}, 7);
+  const Call expand{
+      kExpand, {}, {keys, integers(DType::kI64, {4}, {2, 1, 390, 401})}, result(DType::kBool)};
+  EXPECT_EQ(by_device(*device_, expand).at(0).i, by_evaluator(expand)[0].i);
+
+  // Not and Where take a mask that lies there.
+  const EvalTensor mask = by_evaluator(expand)[0];
+  const EvalTensor there = device_->copied(mask);
+  const Rounding exact;
+  std::vector<EvalTensor> y = result(DType::kBool);
+  const std::vector<const EvalTensor*> one{&there};
+  ASSERT_TRUE(device_->takes(kNot, {{}, one, y, exact}));
+  device_->evaluate(kNot, {{}, one, y, exact});
+  y[0].to_host();
+  EXPECT_EQ(y[0].i, by_evaluator({kNot, {}, {mask}, result(DType::kBool)})[0].i);
+  EvalTensor yes(DType::kF32, {}), no(DType::kF32, {});
+  no.f[0] = -1e4;
+  std::vector<EvalTensor> chosen = result(DType::kF32);
+  const std::vector<const EvalTensor*> three{&there, &yes, &no};
+  ASSERT_TRUE(device_->takes(kWhere, {{}, three, chosen, exact}));
+  device_->evaluate(kWhere, {{}, three, chosen, exact});
+  chosen[0].to_host();
+  EXPECT_EQ(chosen[0].f, by_evaluator({kWhere, {}, {mask, yes, no}, result(DType::kF32)})[0].f);
 }
 
 // Overflow, halves, subnormal numbers, NaN, of every float type, to the nearest and toward zero.

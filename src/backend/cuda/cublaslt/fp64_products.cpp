@@ -236,8 +236,8 @@ class HostProducts::Parts {
     const Product& product = product_of(n, k);
     Lanes::Taken taken(lanes_);
     auto& slots = taken.lane().slots;
-    const double* w = kept_.find(b, k * n);
-    if (w == nullptr) w = taken.lane().copy_of(b, k * n);
+    const std::shared_ptr<const double> kept = kept_.find(b, k * n);
+    const double* w = kept ? kept.get() : taken.lane().copy_of(b, k * n);
     size_t turn = 0;
     for (int64_t row = 0; row < m; row += kRows, turn = 1 - turn) {
       Slot& slot = slots[turn];

@@ -80,11 +80,11 @@ class Attention {
     }
     if (e.has(Input::kKeep)) {
       keep_at_ = broadcast4(&e.in(Input::kKeep), scores);
-      keep_.emplace(e.in(Input::kKeep).i);
+      keep_.emplace(e.in(Input::kKeep));
     }
     if (e.has(Input::kKeepQueries)) {
       queries_at_ = broadcast4(&e.in(Input::kKeepQueries), {q_shape_[0], heads_, q_shape_[1], 1});
-      keep_queries_.emplace(e.in(Input::kKeepQueries).i);
+      keep_queries_.emplace(e.in(Input::kKeepQueries));
     }
   }
 

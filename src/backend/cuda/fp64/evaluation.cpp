@@ -40,8 +40,11 @@ Layout layout_of(const Shape& sizes, std::span<const Shape> strides) {
 std::shared_ptr<const Array> on_gpu(Shared& shared, const EvalTensor& x) {
   if (x.there) return std::static_pointer_cast<const Array>(x.there);
   const auto elems = std::ssize(x.f);
-  if (const double* kept = shared.kept.find(x.f.data(), elems)) return Array::view_of(kept, elems);
-  return std::make_shared<const Array>(x.f.data(), elems);
+  if (auto kept = shared.kept.find(x.f.data(), elems))
+    return Array::view_of(std::move(kept), elems);
+  if (x.is_float()) return std::make_shared<const Array>(x.f.data(), elems);
+  const std::vector<double> numbers(x.i.begin(), x.i.end());
+  return std::make_shared<const Array>(numbers.data(), std::ssize(numbers));
 }
 
 Evaluation::Evaluation(Shared& shared, const EvalCall& call) : call_(call), shared_(shared) {

@@ -21,23 +21,23 @@ void KeptArrays::forget(const double* host) {
   kept_.erase(host);
 }
 
-const double* KeptArrays::find(const double* host, int64_t elems) {
+std::shared_ptr<const double> KeptArrays::find(const double* host, int64_t elems) {
   const std::lock_guard lock(mutex_);
   const auto found = kept_.find(host);
   if (found == kept_.end() || found->second.elems != elems) return nullptr;
   Copy& copy = found->second;
-  if (copy.there) return copy.there.get();
+  if (copy.there) return copy.there;
   const size_t bytes = static_cast<size_t>(elems) * sizeof(double);
   size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "asking for the memory of the GPU");
   if (free / 4 < bytes) return nullptr;
   void* made = nullptr;
   check_cuda(cudaMalloc(&made, bytes), "allocating " + std::to_string(bytes) + " bytes");
-  copy.there.reset(static_cast<double*>(made));
+  copy.there = {static_cast<const double*>(made), [made](const double*) { cudaFree(made); }};
   const std::string what = "copying doubles to the GPU";
   check_cuda(cudaMemcpyAsync(made, host, bytes, cudaMemcpyHostToDevice, stream_.value), what);
   check_cuda(cudaStreamSynchronize(stream_.value), what);
-  return copy.there.get();
+  return copy.there;
 }
 
 }  // namespace vernier::backend::cuda::fp64

@@ -19,12 +19,12 @@ class KeptArrays {
   void keep(const double* host, int64_t elems);
   void forget(const double* host);
   /// Its copy, complete; null: it is not kept, or the GPU has little memory left.
-  const double* find(const double* host, int64_t elems);
+  std::shared_ptr<const double> find(const double* host, int64_t elems);
 
  private:
   struct Copy {
     int64_t elems = 0;
-    std::unique_ptr<double, cudaError_t (*)(void*)> there{nullptr, &cudaFree};
+    std::shared_ptr<const double> there;
   };
   std::mutex mutex_;
   Handle<cudaStream_t, &cudaStreamDestroy> stream_;

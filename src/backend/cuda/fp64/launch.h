@@ -56,6 +56,29 @@ enum class Binary : int32_t { kAdd, kSub, kMul, kDiv, kPow, kMin, kMax };
 /// y = f(a, b) over `layout`, rounded at `out`. y may be an operand that is not repeated.
 void binary(Binary function, const Layout& layout, const double* a, const double* b, double* y,
             const Point& out, cudaStream_t stream);
+/// A chain of elementwise operators: v = first[i], then v = f(v) or f(v, other) for each of them,
+/// then y[i] = v. Each rounds as its operator alone does.
+constexpr int32_t kMostChainSteps = 8, kChainSlots = 2;
+struct ChainOperator {
+  enum Other : int32_t { kArray, kItself, kSlot };  ///< kSlot + n: what slot n holds
+  bool is_binary = false, other_is_left = false;
+  Unary unary = Unary::kCopy;
+  Binary binary = Binary::kAdd;
+  int32_t other = kArray, save_in = -1;  ///< the slot for the result; -1: none
+  const double* array = nullptr;
+  int32_t rank = 0;
+  uint32_t sizes[kMaxAxes] = {};
+  int64_t strides[kMaxAxes] = {};
+};
+struct Chain {
+  const double* first = nullptr;
+  int32_t steps = 0;
+  ChainOperator at[kMostChainSteps];
+};
+void chain(const Chain& chain, int64_t elems, double* y, cudaStream_t stream);
+
+/// y = x, whole numbers.
+void to_integers(const double* x, int64_t* y, int64_t count, cudaStream_t stream);
 /// y = condition ? a : b
 void where(const Layout& layout, const int64_t* condition, const double* a, const double* b,
            double* y, cudaStream_t stream);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/cuda/fp64/chain.h"
 #include "backend/cuda/fp64/evaluation.h"
 #include "core/attrs.h"
 #include "core/axis_ranges.h"
@@ -13,6 +14,8 @@
 
 namespace vernier::backend::cuda::fp64 {
 namespace {
+
+constexpr int64_t kLargeElems = int64_t{1} << 18;  // worth the way to the GPU
 
 std::optional<Unary> unary_of(OpKind op, AttrView attrs) {
   switch (op) {
@@ -112,19 +115,20 @@ std::optional<size_t> last_axes(const EvalCall& call) {
   return sorted.front();
 }
 
-// What a Gather takes where all axes before its own have one element: rows of `width` elements.
+// What a Gather takes where all axes before its own have one element, or of one place: rows of
+// `width` elements.
 struct Gathered {
-  int64_t size = 0, width = 0;
+  int64_t outer = 1, size = 0, width = 0;
 };
 std::optional<Gathered> gathered(const EvalCall& call) {
   const Shape& shape = call.in[0]->shape;
   const int64_t axis = decode<AxisAttrs>(call.attrs).axis;
   if (!is_axis(axis, shape.size()) || call.in[1]->is_float()) return std::nullopt;
   const Lines lines = lines_of(shape, axis_of(axis, shape.size()));
-  if (lines.outer != 1) return std::nullopt;
+  if (lines.outer != 1 && call.in[1]->i.size() != 1) return std::nullopt;
   const bool within = std::ranges::all_of(
       call.in[1]->i, [&](int64_t i) { return i >= -lines.size && i < lines.size; });
-  return within ? std::optional(Gathered{lines.size, lines.inner}) : std::nullopt;
+  return within ? std::optional(Gathered{lines.outer, lines.size, lines.inner}) : std::nullopt;
 }
 
 size_t norm_axis(const EvalCall& call) {
@@ -208,8 +212,18 @@ bool may_be_integer(OpKind op, size_t input) {
   }
 }
 
+// Does a result stay as it is, so that it may wait until it is read?
+bool may_wait(const Evaluation& e) {
+  const Point out = e.point(0);
+  return out.rounder.mode == Rounder::kNone && out.peak == nullptr;
+}
+
 void run_unary(Unary function, Evaluation& e) {
   const Operand x = e.operand(0);
+  if (may_wait(e)) {
+    e.call().out[0].there = chained(function, x);
+    return;
+  }
   unary(function, x->data(), e.output(0)->data(), x->elems(), 1, e.point(0), kStream);
 }
 
@@ -218,13 +232,19 @@ void run_binary(Binary function, Evaluation& e) {
   const Shape& shape = e.call().out[0].shape;
   const std::array strides{broadcast_strides(e.in(0).shape, shape),
                            broadcast_strides(e.in(1).shape, shape)};
-  binary(function, layout_of(shape, strides), a->data(), b->data(), e.output(0)->data(), e.point(0),
-         kStream);
+  const Layout layout = layout_of(shape, strides);
+  if (may_wait(e)) {
+    if (auto result = chained(function, layout, a, b)) {
+      e.call().out[0].there = std::move(result);
+      return;
+    }
+  }
+  binary(function, layout, a->data(), b->data(), e.output(0)->data(), e.point(0), kStream);
 }
 
 void run_where(Evaluation& e) {
   const Operand a = e.operand(1), b = e.operand(2);
-  const Integers condition(e.in(0).i);
+  const Integers condition(e.in(0));
   const Shape& shape = e.call().out[0].shape;
   const std::array strides{broadcast_strides(e.in(0).shape, shape),
                            broadcast_strides(e.in(1).shape, shape),
@@ -248,6 +268,12 @@ void run_gather(Evaluation& e) {
   const Gathered rows = *gathered(e.call());
   std::vector<int64_t> places = e.in(1).i;
   for (int64_t& place : places) place += place < 0 ? rows.size : 0;
+  if (places.size() == 1) {
+    const std::array strides{Shape{rows.size * rows.width, 1}};
+    strided_copy(layout_of({rows.outer, rows.width}, strides), places[0] * rows.width, x->data(),
+                 e.output(0)->data(), kStream);
+    return;
+  }
   const Integers there(places);
   take_rows(x->data(), there.data(), std::ssize(places), rows.width, e.output(0)->data(), kStream);
 }
@@ -367,12 +393,57 @@ void run_program(Evaluation& e) {
     values.push_back(&result);
   }
   const Operand last = on_gpu(e.shared(), results.back());
+  if (may_wait(e)) {
+    call.out[0].there = last;
+    return;
+  }
   unary(Unary::kCopy, last->data(), e.output(0)->data(), last->elems(), 1, e.point(0), kStream);
+}
+
+// Masks over queries and keys: on the host they take longer than the layers behind them.
+bool takes_booleans(OpKind op, const EvalCall& call) {
+  using enum OpKind;
+  const bool combines = op == kAnd || op == kOr;
+  const bool moves = only_reshapes(op) || op == kCast;
+  if ((!combines && !moves && op != kNot && op != kExpand) || call.rounding.records()) return false;
+  const EvalTensor& y = call.out[0];
+  for (size_t i = 0; i < (combines ? 2 : 1); ++i) {
+    const EvalTensor* x = call.optional(i);
+    if (x == nullptr || x->dtype != DType::kBool || x->elems() == 0 || x->rank() > kMaxAxes)
+      return false;
+    if (x->there == nullptr && (moves || op == kNot)) return false;
+  }
+  return y.dtype == DType::kBool && y.elems() >= kLargeElems && y.elems() < INT32_MAX &&
+         y.rank() <= kMaxAxes;
+}
+
+void run_booleans(OpKind op, Evaluation& e) {
+  const Shape& shape = e.call().out[0].shape;
+  const Operand a = e.operand(0);
+  if (op == OpKind::kAnd || op == OpKind::kOr) {
+    return run_binary(op == OpKind::kAnd ? Binary::kMin : Binary::kMax, e);
+  }
+  if (op == OpKind::kNot) {
+    const Array one(std::array{1.0}.data(), 1);
+    const std::array strides{Shape(shape.size(), 0), row_major_strides(shape)};
+    binary(Binary::kSub, layout_of(shape, strides), one.data(), a->data(), e.output(0)->data(), {},
+           kStream);
+    return;
+  }
+  if (op != OpKind::kExpand) {
+    e.call().out[0].there = a;
+    return;
+  }
+  const std::array strides{broadcast_strides(e.in(0).shape, shape)};
+  strided_copy(layout_of(shape, strides), 0, a->data(), e.output(0)->data(), kStream);
 }
 
 }  // namespace
 
 bool takes(OpKind op, const EvalCall& call) {
+  if (!call.in.empty() && call.in[0] != nullptr && !call.out.empty() &&
+      call.out[0].dtype == DType::kBool)
+    return takes_booleans(op, call);
   bool any_there = false;
   for (size_t i = 0; i < call.in.size(); ++i) {
     const EvalTensor* x = call.in[i];
@@ -390,16 +461,17 @@ bool takes(OpKind op, const EvalCall& call) {
       call.out[0].dtype == DType::kUndefined || !Sum::is_exact(call.rounding.accumulator()))
     return false;
   // What an evaluation begins with.
-  constexpr int64_t kLargeElems = int64_t{1} << 18;
-  const bool embeds =
-      (op == OpKind::kGather || op == OpKind::kEmbedNorm) && call.out[0].elems() >= kLargeElems;
+  const bool embeds = (op == OpKind::kGather || op == OpKind::kEmbedNorm || op == OpKind::kWhere) &&
+                      call.out[0].elems() >= kLargeElems;
   const bool is_product = (flags(op) & kProduct) != 0;
   return (any_there || is_product || embeds) && takes_kind(op, call);
 }
 
 void evaluate(Shared& shared, OpKind op, const EvalCall& call) {
   Evaluation e(shared, call);
-  if (const auto function = unary_of(op, call.attrs)) {
+  if (call.out[0].dtype == DType::kBool) {
+    run_booleans(op, e);
+  } else if (const auto function = unary_of(op, call.attrs)) {
     run_unary(*function, e);
   } else if (const auto combined = binary_of(op)) {
     run_binary(*combined, e);

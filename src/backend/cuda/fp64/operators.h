@@ -16,7 +16,7 @@ struct Shared {
   KeptArrays kept;
 };
 
-/// The floats of `x` on the GPU; they are copied there unless they are there already.
+/// The floats or booleans of `x` on the GPU; they are copied there unless they are there already.
 std::shared_ptr<const Array> on_gpu(Shared& shared, const EvalTensor& x);
 
 /// Sizes and strides of a result and its operands, with axes merged where all allow it.
