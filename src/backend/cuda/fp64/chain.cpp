@@ -136,11 +136,7 @@ void run_chain(const ChainStep& last, int64_t elems, double* y) {
       continue;
     }
     to.array = step.other->data();
-    to.rank = step.layout.rank;
-    for (int32_t d = 0; d < to.rank; ++d) {
-      to.sizes[d] = static_cast<uint32_t>(step.layout.sizes[d]);
-      to.strides[d] = step.layout.strides[0][d];
-    }
+    to.layout = step.layout;
   }
   fp64::chain(chain, elems, y, kStream);
   check_cuda(cudaGetLastError(), "launching an FP64 kernel");

@@ -12,16 +12,6 @@ __device__ __noinline__ double applied(Binary function, double a, double b) {
   return apply(function, a, b);
 }
 
-__device__ int64_t place_of(const ChainOperator& op, uint32_t i) {
-  int64_t place = 0;
-  for (int32_t d = op.rank - 1; d > 0; --d) {
-    const uint32_t outer = i / op.sizes[d];
-    place += (i - outer * op.sizes[d]) * op.strides[d];
-    i = outer;
-  }
-  return op.rank == 0 ? 0 : place + i * op.strides[0];
-}
-
 __device__ void combine(const ChainOperator& op, const double (&other)[kElems],
                         double (&v)[kElems]) {
   for (int e = 0; e < kElems; ++e) {
@@ -61,10 +51,10 @@ __global__ void __launch_bounds__(kThreads)
         else if (op.other != ChainOperator::kArray)
           other[e] = op.other == ChainOperator::kSlot ? slots[0][e] : slots[1][e];
         else
-          other[e] = i < elems ? op.array[place_of(op, i)] : 0.0;
+          other[e] = i < elems ? op.array[offsets_of<1>(op.layout, i).of[0]] : 0.0;
       }
       combine(op, other, v);
-    } else if (op.unary != Unary::kCopy) {
+    } else {
       for (int e = 0; e < kElems; ++e) v[e] = applied(op.unary, v[e]);
     }
     for (int e = 0; e < kElems; ++e) {

@@ -39,12 +39,14 @@ Layout layout_of(const Shape& sizes, std::span<const Shape> strides) {
 
 std::shared_ptr<const Array> on_gpu(Shared& shared, const EvalTensor& x) {
   if (x.there) return std::static_pointer_cast<const Array>(x.there);
+  if (!x.is_float()) {
+    const std::vector<double> numbers(x.i.begin(), x.i.end());
+    return std::make_shared<const Array>(numbers.data(), std::ssize(numbers));
+  }
   const auto elems = std::ssize(x.f);
   if (auto kept = shared.kept.find(x.f.data(), elems))
     return Array::view_of(std::move(kept), elems);
-  if (x.is_float()) return std::make_shared<const Array>(x.f.data(), elems);
-  const std::vector<double> numbers(x.i.begin(), x.i.end());
-  return std::make_shared<const Array>(numbers.data(), std::ssize(numbers));
+  return std::make_shared<const Array>(x.f.data(), elems);
 }
 
 Evaluation::Evaluation(Shared& shared, const EvalCall& call) : call_(call), shared_(shared) {
@@ -62,7 +64,7 @@ Operand Evaluation::operand(size_t i) {
 Operand Evaluation::operand_at(size_t i, size_t index, int64_t seen) {
   Operand x = operand(i);
   const Point at = point(index);
-  if (at.rounder.mode == Rounder::kNone && at.peak == nullptr) return x;
+  if (at.is_empty()) return x;
   auto y = std::make_shared<Array>(x->elems());
   const int64_t first = std::min(seen, x->elems()), rest = x->elems() - first;
   unary(Unary::kCopy, x->data(), y->data(), first, 1, at, kStream);
@@ -96,7 +98,7 @@ ArrayPtr Evaluation::output(size_t i) {
 }
 
 void Evaluation::round(Array& y, const Point& out) {
-  if (out.rounder.mode == Rounder::kNone && out.peak == nullptr) return;
+  if (out.is_empty()) return;
   unary(Unary::kCopy, y.data(), y.data(), y.elems(), 1, out, kStream);
 }
 

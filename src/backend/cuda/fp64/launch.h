@@ -20,6 +20,7 @@ struct Rounder {
 struct Point {
   Rounder rounder;
   unsigned long long* peak = nullptr;
+  bool is_empty() const { return rounder.mode == Rounder::kNone && peak == nullptr; }
 };
 
 /// Sizes of a result, and element strides of up to three operands over them (0: repeated). The
@@ -66,9 +67,7 @@ struct ChainOperator {
   Binary binary = Binary::kAdd;
   int32_t other = kArray, save_in = -1;  ///< the slot for the result; -1: none
   const double* array = nullptr;
-  int32_t rank = 0;
-  uint32_t sizes[kMaxAxes] = {};
-  int64_t strides[kMaxAxes] = {};
+  Layout layout;  ///< of the array: operand 0
 };
 struct Chain {
   const double* first = nullptr;

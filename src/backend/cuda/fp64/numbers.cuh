@@ -128,6 +128,36 @@ __device__ inline double apply(Binary function, double a, double b) {
   return a;
 }
 
+// Where element i of a layout lies in each of `kOperands` operands.
+template <int kOperands>
+struct Offsets {
+  int64_t of[kOperands];
+};
+template <int kOperands>
+__device__ Offsets<kOperands> offsets_of(const Layout& layout, int64_t i) {
+  Offsets<kOperands> offsets = {};
+  const auto add = [&](int d, int64_t place) {
+    for (int n = 0; n < kOperands; ++n) offsets.of[n] += place * layout.strides[n][d];
+  };
+  if (layout.elems < (int64_t{1} << 31)) {
+    auto rest = static_cast<uint32_t>(i);
+    for (int d = layout.rank - 1; d > 0; --d) {
+      const auto size = static_cast<uint32_t>(layout.sizes[d]);
+      const uint32_t outer = rest / size;
+      add(d, rest - outer * size);
+      rest = outer;
+    }
+    add(0, rest);
+    return offsets;
+  }
+  for (int d = layout.rank - 1; d > 0; --d) {
+    add(d, i % layout.sizes[d]);
+    i /= layout.sizes[d];
+  }
+  add(0, i);
+  return offsets;
+}
+
 struct Add {
   __device__ double operator()(double a, double b) const { return a + b; }
 };

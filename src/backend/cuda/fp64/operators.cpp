@@ -212,16 +212,10 @@ bool may_be_integer(OpKind op, size_t input) {
   }
 }
 
-// Does a result stay as it is, so that it may wait until it is read?
-bool may_wait(const Evaluation& e) {
-  const Point out = e.point(0);
-  return out.rounder.mode == Rounder::kNone && out.peak == nullptr;
-}
-
 void run_unary(Unary function, Evaluation& e) {
   const Operand x = e.operand(0);
-  if (may_wait(e)) {
-    e.call().out[0].there = chained(function, x);
+  if (e.point(0).is_empty()) {
+    e.call().out[0].there = function == Unary::kCopy ? x : chained(function, x);
     return;
   }
   unary(function, x->data(), e.output(0)->data(), x->elems(), 1, e.point(0), kStream);
@@ -233,7 +227,7 @@ void run_binary(Binary function, Evaluation& e) {
   const std::array strides{broadcast_strides(e.in(0).shape, shape),
                            broadcast_strides(e.in(1).shape, shape)};
   const Layout layout = layout_of(shape, strides);
-  if (may_wait(e)) {
+  if (e.point(0).is_empty()) {
     if (auto result = chained(function, layout, a, b)) {
       e.call().out[0].there = std::move(result);
       return;
@@ -393,7 +387,7 @@ void run_program(Evaluation& e) {
     values.push_back(&result);
   }
   const Operand last = on_gpu(e.shared(), results.back());
-  if (may_wait(e)) {
+  if (e.point(0).is_empty()) {
     call.out[0].there = last;
     return;
   }
