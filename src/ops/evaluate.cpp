@@ -228,7 +228,7 @@ class Evaluator {
   static bool may_write_in_place(OpKind op) {
     using enum OpKind;
     return op == kAdd || op == kSub || op == kMul || op == kDiv || op == kSqrt || op == kErf ||
-           op == kTanh;
+           op == kTanh || op == kSoftmax;
   }
   // Makes the result in the memory of the operand that nobody else reads: to fill new memory takes
   // as long as the operators that this is for. False: nothing was done.

@@ -50,7 +50,7 @@ void arg_reduce(const EvalCall& call, const Better& better) {
 }
 
 // line(values) for every line of a float tensor along `axis`, on all threads; results round at
-// "out".
+// "out". They may be written over x: a line is read before it is written.
 template <class Line>
 void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
   const EvalTensor& x = *call.in[0];
@@ -67,12 +67,20 @@ void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
                      std::vector<double> values(static_cast<size_t>(view.size));
                      for (int64_t at = begin; at < end; ++at) {
                        const int64_t start = view.at(at / view.inner, 0, at % view.inner);
-                       for (int64_t k = 0; k < view.size; ++k)
-                         values[k] = from[start + k * view.inner];
+                       if (view.inner == 1) {
+                         std::copy_n(from + start, view.size, values.begin());
+                       } else {
+                         for (int64_t k = 0; k < view.size; ++k)
+                           values[k] = from[start + k * view.inner];
+                       }
                        line(values);
                        round_each(part.rounding, 0, values);
-                       for (int64_t k = 0; k < view.size; ++k)
-                         to[start + k * view.inner] = values[k];
+                       if (view.inner == 1) {
+                         std::copy_n(values.begin(), view.size, to + start);
+                       } else {
+                         for (int64_t k = 0; k < view.size; ++k)
+                           to[start + k * view.inner] = values[k];
+                       }
                      }
                    });
 }
