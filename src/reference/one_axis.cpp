@@ -67,20 +67,12 @@ void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
                      std::vector<double> values(static_cast<size_t>(view.size));
                      for (int64_t at = begin; at < end; ++at) {
                        const int64_t start = view.at(at / view.inner, 0, at % view.inner);
-                       if (view.inner == 1) {
-                         std::copy_n(from + start, view.size, values.begin());
-                       } else {
-                         for (int64_t k = 0; k < view.size; ++k)
-                           values[k] = from[start + k * view.inner];
-                       }
+                       for (int64_t k = 0; k < view.size; ++k)
+                         values[k] = from[start + k * view.inner];
                        line(values);
                        round_each(part.rounding, 0, values);
-                       if (view.inner == 1) {
-                         std::copy_n(values.begin(), view.size, to + start);
-                       } else {
-                         for (int64_t k = 0; k < view.size; ++k)
-                           to[start + k * view.inner] = values[k];
-                       }
+                       for (int64_t k = 0; k < view.size; ++k)
+                         to[start + k * view.inner] = values[k];
                      }
                    });
 }

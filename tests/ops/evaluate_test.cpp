@@ -76,30 +76,34 @@ TEST(Evaluate, AResultInItsOperandsMemoryIsTheSame) {
   const Shape shape{3, 5, 7};
   std::vector<double> numbers(static_cast<size_t>(num_elems(shape)));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i * 37 % 11) - 4;
-  for (const OpKind op : {OpKind::kSoftmax, OpKind::kErf, OpKind::kDiv}) {
-    for (const int64_t axis : {0, 1, 2}) {
-      ir::Graph graph;
-      const auto x = graph.add_input("x", DType::kF32, {Dim(3), Dim(5), Dim(7)});
-      const auto scale = graph.add_input("scale", DType::kF32, {Dim(7)});
-      const auto sum = emit(graph, OpKind::kAdd, {x, scale}, NoAttrs{}, {});
-      ir::ValueId result = ir::kNoValue;
-      if (op == OpKind::kSoftmax)
-        result = emit(graph, op, {sum}, AxisAttrs{axis}, {});
-      else if (op == OpKind::kErf)
-        result = emit(graph, op, {sum}, NoAttrs{}, {});
-      else
-        result = emit(graph, op, {sum, scale}, NoAttrs{}, {});
-      graph.value(sum).name = "sum";
-      graph.value(result).name = "result";
-      graph.outputs = {emit(graph, OpKind::kMul, {result, scale}, NoAttrs{}, {})};
-      graph.output_names = {"y"};
-      infer_graph(graph);
-      const std::map<std::string, Tensor> inputs{{"x", f32(shape, numbers)},
-                                                 {"scale", f32({7}, {1, 2, 3, 4, 5, 6, 7})}};
-      const Evaluation kept = evaluate(graph, inputs, {.keep = Keep::kNamed});
-      EXPECT_EQ(evaluate(graph, inputs).outputs.at("y").f, kept.outputs.at("y").f);
-      EXPECT_NE(kept.values.at(sum).f, kept.values.at(result).f);
-    }
+  const std::map<std::string, Tensor> inputs{{"x", f32(shape, numbers)},
+                                             {"scale", f32({7}, {1, 2, 3, 4, 5, 6, 7})}};
+  using Make = std::function<ir::ValueId(ir::Graph&, ir::ValueId sum, ir::ValueId scale)>;
+  const auto softmax = [](int64_t axis) -> Make {
+    return [axis](ir::Graph& graph, ir::ValueId sum, ir::ValueId) {
+      return emit(graph, OpKind::kSoftmax, {sum}, AxisAttrs{axis}, {});
+    };
+  };
+  const Make erf = [](ir::Graph& graph, ir::ValueId sum, ir::ValueId) {
+    return emit(graph, OpKind::kErf, {sum}, NoAttrs{}, {});
+  };
+  const Make div = [](ir::Graph& graph, ir::ValueId sum, ir::ValueId scale) {
+    return emit(graph, OpKind::kDiv, {sum, scale}, NoAttrs{}, {});
+  };
+  for (const Make& make : {softmax(0), softmax(1), softmax(2), erf, div}) {
+    ir::Graph graph;
+    const auto x = graph.add_input("x", DType::kF32, {Dim(3), Dim(5), Dim(7)});
+    const auto scale = graph.add_input("scale", DType::kF32, {Dim(7)});
+    const auto sum = emit(graph, OpKind::kAdd, {x, scale}, NoAttrs{}, {});
+    const auto result = make(graph, sum, scale);
+    graph.value(sum).name = "sum";
+    graph.value(result).name = "result";
+    graph.outputs = {emit(graph, OpKind::kMul, {result, scale}, NoAttrs{}, {})};
+    graph.output_names = {"y"};
+    infer_graph(graph);
+    const Evaluation kept = evaluate(graph, inputs, {.keep = Keep::kNamed});
+    EXPECT_EQ(evaluate(graph, inputs).outputs.at("y").f, kept.outputs.at("y").f);
+    EXPECT_NE(kept.values.at(sum).f, kept.values.at(result).f);
   }
 }
 
