@@ -13,6 +13,8 @@
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/models.h"
+#include "verify/replay.h"
+#include "verify/runner.h"
 #include "verify/verify.h"
 
 namespace vernier::verify {
@@ -218,6 +220,22 @@ TEST(StaticScales, AKernelThatWrapsAroundIsABug) {
       verified("bert_embedder_ts17", Engine::from_bytes(engine::engine_bytes(plan), wrong), &wrong);
   EXPECT_EQ(report.verdict, Verdict::kBug) << to_text(report);
   EXPECT_GT(failed_steps(report), 0);
+}
+
+// No byte carries NaN: with a given scale it becomes some number, and no step is blamed for which.
+TEST_P(StaticScalesOf, NaNFailsNoStep) {
+  const auto engine =
+      Engine::from_bytes(engine::engine_bytes(build_static("vit_ts17", -1, 1, GetParam())));
+  const Port& pixels = engine->inputs()[0];
+  std::vector<int64_t> shape;
+  for (const PortDim& dim : pixels.dims) shape.push_back(dim.min);
+  std::vector<double> values(static_cast<size_t>(num_elems(shape)), 0.5);
+  values[7] = std::numeric_limits<double>::quiet_NaN();
+  Replay replay(engine->impl().plan, *engine->impl().backend, kSignallingNan);
+  const NamedTensors inputs{
+      {pixels.name, Tensor::from(DType::kF32, shape, std::span<const double>(values))}};
+  Runner(engine, {.threads = 2}).run(inputs, replay);
+  for (const StepResult& step : replay.steps()) EXPECT_TRUE(step.passed) << step.name << step.why;
 }
 
 TEST(Int8Build, SaysWhatItQuantizes) {
