@@ -85,6 +85,27 @@ __device__ inline void start_loads(const AttentionLaunch& args, const Maps& maps
   for (int i = 1; i < kSlots && i < ring.count; ++i) ring.load(i, i);
 }
 
+// Two parts are the best of 1, 2 and 4 with masks and where there is one step (13.2 against 14.1 µs
+// at 32 x 16 x 128 x 64 on an H200); one part where several steps follow (392 against 407 µs at 128
+// x 16 x 512 x 64).
+template <int kDim, int kGroups>
+constexpr int kLongParts = kDim <= 64 && kGroups == 2 ? 1 : 2;
+
+// Where a tile all of whose keys are kept runs as one without masks. The staged keys are read
+// before the first step.
+template <int kDim, Masks kMasks>
+constexpr bool kLooksAhead = kMasks == Masks::kKeep&& kDim <= 64;
+// Whether they are; of more steps than are staged at a time: false.
+__device__ inline bool keeps_all(const AttentionLaunch& args, const Tile& tile, int steps,
+                                 uint4* room, int group) {
+  if (steps > kStagedSteps) return false;
+  stage_kept(args, tile, 0, steps, room, group);
+  uint32_t all = ~0u;
+  for (int step = 0; step < steps; ++step)
+    all &= room[step].x & room[step].y & room[step].z & room[step].w;
+  return all == ~0u;
+}
+
 // One thread's part of a tile: its two queries' scores, maxima, sums and context.
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
 struct TileAttention {
@@ -110,7 +131,9 @@ struct TileAttention {
   // product runs.
   __device__ __forceinline__ KeptKeys kept_keys(int step) {
     if (!keep_by_key) return KeptKeys{{}, true, false};
-    if (step % kStagedSteps == 0) stage_kept(args, tile, step, steps, kept_room, group);
+    const bool is_staged = kLooksAhead<kDim, kMasks> && steps <= kStagedSteps;
+    if (step % kStagedSteps == 0 && !is_staged)
+      stage_kept(args, tile, step, steps, kept_room, group);
     return spread_kept(kept_room[step % kStagedSteps]);
   }
   __device__ __forceinline__ void load_bias(int step) {
@@ -250,6 +273,54 @@ struct TileAttention {
   }
 };
 
+// Where a block's things lie, and what a thread is in it.
+struct BlockPlaces {
+  uint32_t base;
+  unsigned char* shared;
+  uint32_t barriers;
+  int steps, group, thread;
+};
+// All steps of a group's tile, and its rows stored.
+template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
+__device__ __forceinline__ void attend_keys(const AttentionLaunch& args, const Tile& tile,
+                                            Ring<kDim, kDim == 128>& ring,
+                                            const BlockPlaces& block) {
+  using Attention = TileAttention<T, kDim, kGroups, kMasks, kParts>;
+  using Places = typename Attention::Places;
+  const int group = block.group, thread = block.thread;
+  unsigned char* const shared = block.shared;
+  Attention attention{
+      args,
+      tile,
+      ring,
+      block.steps,
+      /*keys=*/static_cast<int>(tile.keys),
+      group,
+      thread,
+      /*row=*/first_row(tile, group) + thread / 32 * 16 + thread % 32 / 4,
+      /*query=*/block.base + Places::kQuery + static_cast<uint32_t>(group * Places::kGroupBytes),
+      /*slope=*/args.scale * kLog2E,
+      /*inverse_scale=*/1.0f / args.scale,
+      /*bias_by_key=*/kMayAdd<kMasks> && args.bias.data != nullptr && args.bias.query == 0,
+      /*keep_by_key=*/kMasks == Masks::kKeep ||
+          (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0),
+      reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys,
+      reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps,
+      reinterpret_cast<StepBuckets*>(shared + Places::kBuckets) + group * 2};
+  if (Attention::kMasked && block.steps > 0) attention.load_bias(0);
+  barrier_wait(block.barriers + 2 * kSlots * 8, 0);
+  if constexpr (Attention::kOverlap) {
+    attention.attend_overlapped();
+    store_rows<T, kDim, kMasks == Masks::kPositions>(args, tile, attention.rows, attention.context,
+                                                     attention.row, QuantizingBehind());
+  } else {
+    attention.attend_step_by_step();
+    store_rows_staged<T, kDim, kMasks == Masks::kPositions>(
+        args, tile, attention.rows, attention.context,
+        shared + Places::kQuery + group * Places::kGroupBytes, first_row(tile, group), group);
+  }
+}
+
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
 __device__ inline void attend_tile(const Sm90Launch& launch) {
   using Attention = TileAttention<T, kDim, kGroups, kMasks, kParts>;
@@ -302,36 +373,14 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   }
   const bool own_head = kTwoHeads<kDim, kGroups> && tile.heads == 2;
   if (own_head) ring.waiting.slot = ring.leaving.slot = 2 * group;
-  Attention attention{
-      args,
-      tile,
-      ring,
-      steps,
-      /*keys=*/static_cast<int>(tile.keys),
-      group,
-      thread,
-      /*row=*/first_row(tile, group) + thread / 32 * 16 + thread % 32 / 4,
-      /*query=*/base + Places::kQuery + static_cast<uint32_t>(group * Places::kGroupBytes),
-      /*slope=*/args.scale * kLog2E,
-      /*inverse_scale=*/1.0f / args.scale,
-      /*bias_by_key=*/kMayAdd<kMasks> && args.bias.data != nullptr && args.bias.query == 0,
-      /*keep_by_key=*/kMasks == Masks::kKeep ||
-          (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0),
-      reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys,
-      reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps,
-      reinterpret_cast<StepBuckets*>(shared + Places::kBuckets) + group * 2};
-  if (Attention::kMasked && steps > 0) attention.load_bias(0);
-  barrier_wait(barriers + 2 * kSlots * 8, 0);
-  if constexpr (Attention::kOverlap) {
-    attention.attend_overlapped();
-    store_rows<T, kDim, kMasks == Masks::kPositions>(args, tile, attention.rows, attention.context,
-                                                     attention.row, QuantizingBehind());
-  } else {
-    attention.attend_step_by_step();
-    store_rows_staged<T, kDim, kMasks == Masks::kPositions>(
-        args, tile, attention.rows, attention.context,
-        shared + Places::kQuery + group * Places::kGroupBytes, first_row(tile, group), group);
+  const BlockPlaces places{base, shared, barriers, steps, group, thread};
+  if constexpr (kLooksAhead<kDim, kMasks>) {
+    auto* kept = reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps;
+    if (keeps_all(args, tile, steps, kept, group))
+      return attend_keys<T, kDim, kGroups, Masks::kNone, kLongParts<kDim, kGroups>>(args, tile,
+                                                                                    ring, places);
   }
+  attend_keys<T, kDim, kGroups, kMasks, kParts>(args, tile, ring, places);
 }
 
 // Blocks of a multiprocessor; those that read relative positions have their registers full of
@@ -383,9 +432,6 @@ cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
                            kGroups * 128, static_cast<size_t>(bytes), stream, launch);
 }
 
-// Two parts are the best of 1, 2 and 4 with masks and where there is one step (13.2 against 14.1 µs
-// at 32 x 16 x 128 x 64 on an H200); one part where several steps follow (392 against 407 µs at 128
-// x 16 x 512 x 64).
 template <class T, int kDim, int kGroups>
 cudaError_t launch_groups(const AttentionLaunch& args, cudaStream_t stream) {
   const auto differs = [](const AttentionTable& t) { return t.data != nullptr && t.query != 0; };
@@ -397,9 +443,8 @@ cudaError_t launch_groups(const AttentionLaunch& args, cudaStream_t stream) {
     return launch_kernel<T, kDim, kGroups, Masks::kByKey, 2>(args, stream);
   if (keep) return launch_kernel<T, kDim, kGroups, Masks::kKeep, 2>(args, stream);
   if (args.causal) return launch_kernel<T, kDim, kGroups, Masks::kCausal, 2>(args, stream);
-  constexpr int kLongParts = kDim <= 64 && kGroups == 2 ? 1 : 2;
   if (args.keys > kKeys)
-    return launch_kernel<T, kDim, kGroups, Masks::kNone, kLongParts>(args, stream);
+    return launch_kernel<T, kDim, kGroups, Masks::kNone, kLongParts<kDim, kGroups>>(args, stream);
   return launch_kernel<T, kDim, kGroups, Masks::kNone, 2>(args, stream);
 }
 
