@@ -30,28 +30,35 @@ struct PartRange {
   }
 };
 inline constexpr int kLargestQ8 = 127;
-/// q = x·factor + zero, of a whole zero, rounded once, to the nearest of -127 … 127, halves to
-/// even; NaN: 127. No conversion, of which a multiprocessor does few: at 1.5·2^23, where neighbors
-/// are 1 apart, an addition rounds, and the low byte is q.
+/// q = x·factor + zero, of a whole zero, to the nearest of -127 … 127, halves to even; NaN: -127.
+/// Before that it is rounded to a 2^-16th at most. No conversion, of which a multiprocessor does
+/// few, and little but multiplications and additions, of which it does the most: a saturating one
+/// is the lower limit; at 1.5·2^23, where neighbors are 1 apart, another rounds, and the low bytes
+/// are q; the upper limit is one instruction for two numbers.
 class GivenRounding {
  public:
-  __device__ GivenRounding(float factor, float zero) : factor_(factor), zero_(zero + kWhole) {}
-  /// Its low byte is q.
-  __device__ int with_byte(float x) const {
-    constexpr int kBits = 0x4b400000;  // of kWhole
-    // Bits of floats are in the order of the floats, but for two negative ones.
-    const int bits = __float_as_int(__fmaf_rn(x, factor_, zero_));
-    return max(kBits - kLargestQ8, min(kBits + kLargestQ8, bits));
+  __device__ GivenRounding(float factor, float zero)
+      : factor_(factor / kRange), zero_((zero + kLargestQ8) / kRange) {}
+  /// The low 16 bits are q, which may be above 127.
+  __device__ int with_16_bits(float x) const {
+    constexpr float kWhole = 0x1.8p23f - kLargestQ8;
+    return __float_as_int(__fmaf_rn(__saturatef(__fmaf_rn(x, factor_, zero_)), kRange, kWhole));
+  }
+  __device__ int8_t byte(float x) const {
+    return static_cast<int8_t>(
+        min(static_cast<int16_t>(with_16_bits(x)), static_cast<int16_t>(kLargestQ8)));
   }
   /// Of four numbers; `a` is the lowest byte.
   __device__ uint32_t bytes(float a, float b, float c, float d) const {
-    const uint32_t low = __byte_perm(with_byte(a), with_byte(b), 0x0040);
-    const uint32_t high = __byte_perm(with_byte(c), with_byte(d), 0x0040);
-    return __byte_perm(low, high, 0x5410);
+    return __byte_perm(two(a, b), two(c, d), 0x6420);
   }
 
  private:
-  static constexpr float kWhole = 0x1.8p23f;
+  static constexpr float kRange = 256;  // of q + 127 before the upper limit
+  __device__ uint32_t two(float a, float b) const {
+    constexpr uint32_t kLargest = kLargestQ8 * 0x10001;
+    return __vmins2(__byte_perm(with_16_bits(a), with_16_bits(b), 0x5410), kLargest);
+  }
   float factor_, zero_;
 };
 /// q = (x − middle)·first·second + shift, rounded to the nearest of -127 … 127, halves to even;
@@ -66,7 +73,7 @@ struct RowScaling {
   __device__ int8_t byte(float x) const {
     if (to_f8)
       return static_cast<int8_t>(__nv_cvt_float_to_fp8(scaled(x), __NV_SATFINITE, __NV_E4M3));
-    if (given) return static_cast<int8_t>(GivenRounding(second, shift).with_byte(x));
+    if (given) return GivenRounding(second, shift).byte(x);
     return static_cast<int8_t>(max(-kLargestQ8, min(kLargestQ8, rounded(x))));
   }
 };

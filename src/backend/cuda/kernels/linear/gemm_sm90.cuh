@@ -31,7 +31,8 @@ struct RingPlace {
 };
 
 // Addresses in shared memory: stages, results to be stored, the bias, barriers. The boxes of
-// results are shared by the two groups in turns; a strip belongs to one warp of the eight.
+// results are shared by the two groups in turns, or each has its own; a strip belongs to one
+// warp of the eight.
 template <class S>
 struct GemmShared {
   uint32_t base;
@@ -198,8 +199,9 @@ __device__ void produce_residual(const GemmShared<S>& shared, const GemmArgument
   int count = 0;
   for (int t = blockIdx.x / S::kCluster; t < args.row_tiles * args.col_tiles; t += clusters) {
     const GemmTile tile = tile_at<S>(args, t, rank);
-    const int group = S::kTogether ? 0 : count % 2, round = S::kTogether ? count : count / 2;
-    barrier_wait(shared.boxes_turn(group), (round + 1 + group) % 2);
+    constexpr int kTurns = S::kTogether ? 1 : 2;
+    const int group = count % kTurns, round = count / kTurns;
+    barrier_wait(shared.boxes_turn(group), (round + (group == 0 || S::kOwnBoxes)) % 2);
     // Boxes outside the matrix are not loaded.
     const auto place = [&](int i) {
       const int warp = i / S::kBoxesOfWarp, box = i % S::kBoxesOfWarp;
@@ -219,8 +221,8 @@ __device__ void produce_residual(const GemmShared<S>& shared, const GemmArgument
     for (int i = 0; i < kBoxes; i += 32) {
       if (!inside(i + lane)) continue;
       const GemmTile at = place(i + lane);
-      copy_box(shared.boxes(0) + (i + lane) * S::kBoxBytes, map, at.col, at.row,
-               shared.residual(group));
+      copy_box(shared.boxes(S::kOwnBoxes ? 4 * group : 0) + (i + lane) * S::kBoxBytes, map, at.col,
+               at.row, shared.residual(group));
     }
     ++count;
   }
@@ -466,10 +468,14 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     }
     if (!S::kTogether) place.skip(args.k_blocks);
     if (S::kBoxes && args.finish != GemmFinish::kAny) {
-      const uint32_t boxes = shared.boxes(S::kTogether ? 4 * group + warp : warp);
+      const uint32_t boxes = shared.boxes(S::kTogether || S::kOwnBoxes ? 4 * group + warp : warp);
+      const bool is_first = threadIdx.x % 32 == 0;
       if (args.finish == GemmFinish::kBoxesResidual) {  // which has waited for the boxes
         barrier_wait(shared.residual(S::kTogether ? 0 : group), residual_parity);
         residual_parity ^= 1;
+      } else if (S::kOwnBoxes) {
+        if (is_first) wait_for_reads_of_boxes();
+        __syncwarp();
       } else if (!S::kTogether) {
         barrier_wait(shared.boxes_turn(group), turn_parity);
       }
@@ -477,9 +483,9 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
         finish_in_boxes<S, S::kScales>(sums, columns, rows, args, result_scale, y_map, boxes, tile);
       else
         finish_in_boxes<S, false>(sums, columns, rows, args, result_scale, y_map, boxes, tile);
-      if (threadIdx.x % 32 == 0) {
+      if (is_first && (!S::kOwnBoxes || args.finish == GemmFinish::kBoxesResidual)) {
         wait_for_reads_of_boxes();
-        barrier_arrive(shared.boxes_turn(S::kTogether ? 0 : 1 - group));
+        barrier_arrive(shared.boxes_turn(S::kTogether ? 0 : S::kOwnBoxes ? group : 1 - group));
       }
       __syncwarp();
     } else {
@@ -490,6 +496,7 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     turn_parity ^= 1;
     tile = next;
   }
+  if (S::kOwnBoxes && threadIdx.x % 32 == 0) wait_for_reads_of_boxes();
 }
 
 // ---- how a block begins ------------------------------------------------------------------------

@@ -23,16 +23,21 @@ struct KernelsOf8Bits {
 /// Tile shapes of operands Into<R>, whose own type is Own.
 template <template <class> class Into, class Own>
 struct ShapesOf8Bits {
-  /// As GemmShape has them.
-  template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether = false>
+  /// As GemmShape has them; kStagesOf16: where results have 16 bits.
+  template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether = false,
+            int kStagesOf16 = kStages>
   static KernelsOf8Bits row(std::string_view name) {
-    return {name,
-            kernel_of_shape<
-                GemmShape<Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>(),
-            kernel_of_shape<GemmShape<Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages,
-                                      kCluster, kTogether>>(),
-            kernel_of_shape<
-                GemmShape<Into<Own>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>()};
+    return {name, kernel<__half, kRowBlocks, kCols, kSub, kStagesOf16, kCluster, kTogether>(),
+            kernel<__nv_bfloat16, kRowBlocks, kCols, kSub, kStagesOf16, kCluster, kTogether>(),
+            kernel<Own, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>()};
+  }
+
+ private:
+  template <class Result, int kRowBlocks, int kCols, int kSub, int kStages, int kCluster,
+            bool kTogether>
+  static GemmKernel kernel() {
+    return kernel_of_shape<
+        GemmShape<Into<Result>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>();
   }
 };
 

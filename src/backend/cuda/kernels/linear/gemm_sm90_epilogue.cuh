@@ -156,11 +156,12 @@ struct GemmColumnPart {
       const int at = i * 128 + threadIdx.x % 128;
       if (at >= S::kCols) continue;
       if constexpr (S::kScales) {
-        const float scale = x.scale * scales[i], own = widened(bias[i]);
+        const float half = args.activation == epilogue::kGeluErf ? 0.5f : 1.0f;
+        const float scale = half * x.scale * scales[i], own = half * widened(bias[i]);
         // Of zero 0 not 0·scale, which is NaN where the scale is infinite.
-        store_shared(through + at * 4,
-                     x.zero == 0 ? own : __fmaf_rn(-x.zero * w_sums[i], scale, own));
-        store_shared(through + (S::kCols + at) * 4, scale);
+        const uint32_t pair = through + at / 2 * 16 + at % 2 * 4;
+        store_shared(pair, scale);
+        store_shared(pair + 8, x.zero == 0 ? own : __fmaf_rn(-x.zero * w_sums[i], scale, own));
         store_shared(through + (2 * S::kCols + at) * 4, w_sums[i]);
         if constexpr (S::kQuantizes) store_shared(through + (3 * S::kCols + at) * 4, factors[i]);
       } else {
@@ -179,11 +180,28 @@ struct GemmColumns {
       bias[j] = load_shared_pair(from + (8 * j + 2 * (threadIdx.x % 4)) * 4);
   }
 };
+// The numbers of this thread's two columns of eight.
+struct GemmColumnPair {
+  float2 scale, bias, w_sum;  // w_sum: not where the scale of x is folded, and not of f8
+};
 template <class S>
 struct GemmColumns<S, true> {
-  uint32_t from;
+  uint32_t pairs, singles;  // where this thread's are
   __device__ __forceinline__ void load(uint32_t shared) {
-    from = shared + 2 * (threadIdx.x % 4) * 4;
+    pairs = shared + threadIdx.x % 4 * 16;
+    singles = shared + S::kCols * 8 + threadIdx.x % 4 * 8;
+  }
+  template <bool kFolded>
+  __device__ __forceinline__ GemmColumnPair pair_of(int eight) const {
+    const uint4 four = load_shared_16_bytes(pairs + eight * 64);
+    GemmColumnPair pair{{__uint_as_float(four.x), __uint_as_float(four.y)},
+                        {__uint_as_float(four.z), __uint_as_float(four.w)},
+                        {}};
+    if constexpr (!kFolded && !S::kIsF8) pair.w_sum = load_shared_pair(singles + eight * 32);
+    return pair;
+  }
+  __device__ __forceinline__ float2 factors_of(int eight) const {
+    return load_shared_pair(singles + S::kCols * 4 + eight * 32);
   }
 };
 
@@ -210,50 +228,62 @@ struct GemmRows<S, true> {
   }
 };
 
-// Those of row block `block`, as the first: a register's number cannot be computed.
-template <class S>
-__device__ __forceinline__ GemmRows<S> rows_of_block(const GemmRows<S>& rows, int block) {
-  GemmRows<S> own = rows;
-  if constexpr (S::kScales) {
-#pragma unroll
-    for (int b = 1; b < S::kRowBlocks; ++b) {
-      if (b != block) continue;
-      own.scales[0] = rows.scales[2 * b], own.scales[1] = rows.scales[2 * b + 1];
-      own.zeros[0] = rows.zeros[2 * b], own.zeros[1] = rows.zeros[2 * b + 1];
-    }
-  }
-  return own;
+// v = what the four sums of eight columns, in rows g and g + 8 of row block `block`, become before
+// the activation; of erf GELU a half of that, as share() has it. kFolded: GemmScales::folded.
+__device__ __forceinline__ float as_f32(int sum) {
+  // Not __int2float_rn(), which the compiler moves behind the branches of scaled_slice(): then it
+  // selects each sum by an instruction of its own.
+  float value;
+  asm volatile("cvt.rn.f32.s32 %0, %1;" : "=f"(value) : "r"(sum));
+  return value;
 }
-
-// v = what the four sums of eight columns, number `eight` of a tile, in rows g and g + 8 of row
-// block `block` become before the activation. kFolded: GemmScales::folded.
-__device__ __forceinline__ float as_f32(int sum) { return __int2float_rn(sum); }
 __device__ __forceinline__ float as_f32(float sum) { return sum; }
 template <class S, bool kFolded>
-__device__ __forceinline__ void scaled(const typename S::Sum (&d)[4], const GemmColumns<S>& columns,
-                                       const GemmRows<S>& rows, int block, int eight, float* v) {
-  const uint32_t at = columns.from + eight * 32;
-  const float2 bias = load_shared_pair(at), scale = load_shared_pair(at + S::kCols * 4);
+__device__ __forceinline__ void scaled(const typename S::Sum* d, const GemmColumnPair& column,
+                                       const GemmRows<S>& rows, int block, float* v) {
   if constexpr (kFolded) {
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
-      v[i] = __fmaf_rn(as_f32(d[i]), scale.x, bias.x);
-      v[i + 1] = __fmaf_rn(as_f32(d[i + 1]), scale.y, bias.y);
+      v[i] = __fmaf_rn(as_f32(d[i]), column.scale.x, column.bias.x);
+      v[i + 1] = __fmaf_rn(as_f32(d[i + 1]), column.scale.y, column.bias.y);
     }
-    return;
-  }
-  float2 w_sum{};
-  if constexpr (!S::kIsF8) w_sum = load_shared_pair(at + 2 * S::kCols * 4);
+  } else {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const float x_scale = rows.scales[2 * block + half], zero = -rows.zeros[2 * block + half];
-    float a = as_f32(d[2 * half]), b = as_f32(d[2 * half + 1]);
-    if constexpr (!S::kIsF8) {  // f8 has no zero points
-      a = __fmaf_rn(zero, w_sum.x, a);
-      b = __fmaf_rn(zero, w_sum.y, b);
+    for (int half = 0; half < 2; ++half) {
+      const float x_scale = rows.scales[2 * block + half], zero = -rows.zeros[2 * block + half];
+      float a = as_f32(d[2 * half]), b = as_f32(d[2 * half + 1]);
+      if constexpr (!S::kIsF8) {  // f8 has no zero points
+        a = __fmaf_rn(zero, column.w_sum.x, a);
+        b = __fmaf_rn(zero, column.w_sum.y, b);
+      }
+      v[2 * half] = __fmaf_rn(x_scale, a * column.scale.x, column.bias.x);
+      v[2 * half + 1] = __fmaf_rn(x_scale, b * column.scale.y, column.bias.y);
     }
-    v[2 * half] = __fmaf_rn(x_scale, a * scale.x, bias.x);
-    v[2 * half + 1] = __fmaf_rn(x_scale, b * scale.y, bias.y);
+  }
+}
+// The same of kEights times eight columns of kBlocks row blocks, one block after the other: part
+// `index` of [kFirst, kFirst + kCount) of a tile. A register's number cannot be computed, so
+// branches.
+template <class S, bool kFolded, int kEights, int kBlocks, int kFirst, int kCount>
+__device__ __forceinline__ void scaled_slice(const GemmSums<S>& sums, int index,
+                                             const GemmColumns<S>& columns, const GemmRows<S>& rows,
+                                             float (&v)[4 * kEights * kBlocks]) {
+  if constexpr (kCount == 1) {
+    constexpr int kAcross = S::kCols / (8 * kEights), kBlock = kFirst / kAcross * kBlocks,
+                  kBegin = kFirst % kAcross * kEights;
+#pragma unroll
+    for (int j = 0; j < kEights; ++j) {
+      const GemmColumnPair column = columns.template pair_of<kFolded>(kBegin + j);
+#pragma unroll
+      for (int b = 0; b < kBlocks; ++b)
+        scaled<S, kFolded>(sums[kBlock + b] + 4 * (kBegin + j), column, rows, kBlock + b,
+                           v + 4 * (b * kEights + j));
+    }
+  } else if (index < kFirst + kCount / 2) {
+    scaled_slice<S, kFolded, kEights, kBlocks, kFirst, kCount / 2>(sums, index, columns, rows, v);
+  } else {
+    scaled_slice<S, kFolded, kEights, kBlocks, kFirst + kCount / 2, kCount - kCount / 2>(
+        sums, index, columns, rows, v);
   }
 }
 template <class S>
@@ -297,16 +327,21 @@ __device__ __forceinline__ void subtract_zeros(GemmSums<S>& sums, const GemmArgu
 // The degree of erf GELU's polynomial (device/activation.cuh) for results of kBytes each.
 template <int kBytes>
 inline constexpr int kGeluDegree = kBytes == 4 ? 8 : 5;
-template <int kCount>
-__device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments& args) {
-  if (args.activation == 1 && args.y_type == GemmType::kF32)
-    epilogue::activate<kGeluDegree<4>>(v, 1);
-  else
-    epilogue::activate<kGeluDegree<2>>(v, args.activation);
-}
-template <int kBytes, int kCount>
+template <class S, int kBytes, int kCount>
 __device__ __forceinline__ void gelu(float (&v)[kCount]) {
-  epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<kGeluDegree<kBytes>>(x); });
+  constexpr int kDegree = kGeluDegree<kBytes>;
+  epilogue::for_each(v, [](float x) {
+    return S::kScales ? epilogue::gelu_erf_of_half<kDegree>(x) : epilogue::gelu_erf<kDegree>(x);
+  });
+}
+template <class S, int kCount>
+__device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments& args) {
+  if (args.activation != epilogue::kGeluErf)
+    epilogue::activate(v, args.activation);
+  else if (args.y_type == GemmType::kF32)
+    gelu<S, 4>(v);
+  else
+    gelu<S, 2>(v);
 }
 
 // Where this thread's elements of a slice are in y: rows row and row + 8, columns col + 8j.
@@ -459,25 +494,30 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
                                              uint32_t boxes, GemmTile tile) {
   using T = typename S::Result;
   const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
+  constexpr int kEights = S::kBoxCols / 8;
 #pragma unroll
-  for (int b = 0; b < S::kRowBlocks; ++b) {
+  for (int c = 0; c < S::kCols / S::kBoxCols; ++c) {
+    GemmColumnPair pairs[S::kScales ? kEights : 1];
+    if constexpr (S::kScales) {
 #pragma unroll
-    for (int c = 0; c < S::kCols / S::kBoxCols; ++c) {
-      constexpr int kEights = S::kBoxCols / 8;
+      for (int j = 0; j < kEights; ++j)
+        pairs[j] = columns.template pair_of<kFolded>(kEights * c + j);
+    }
+#pragma unroll
+    for (int b = 0; b < S::kRowBlocks; ++b) {
       float v[4 * kEights];
 #pragma unroll
       for (int j = 0; j < kEights; ++j) {
         const typename S::Sum* d = sums[b] + 4 * (kEights * c + j);
         if constexpr (S::kScales) {
-          const typename S::Sum four[4] = {d[0], d[1], d[2], d[3]};
-          scaled<S, kFolded>(four, columns, rows, b, kEights * c + j, v + 4 * j);
+          scaled<S, kFolded>(d, pairs[j], rows, b, v + 4 * j);
         } else {
           const float2 add = columns.bias[kEights * c + j];
           v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
           v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
         }
       }
-      if constexpr (kGelu) gelu<sizeof(T)>(v);
+      if constexpr (kGelu) gelu<S, sizeof(T)>(v);
       const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
       if constexpr (kResidual) add_box<T>(box, v);
       if constexpr (sizeof(T) == 4) {
@@ -502,6 +542,26 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
   }
 }
 
+// Column c of this warp's boxes, which are filled.
+template <class S>
+__device__ __forceinline__ void store_boxes(const CUtensorMap* y_map, uint32_t boxes, int c,
+                                            GemmTile tile) {
+  const int warp = uniform(threadIdx.x / 32 % 4);  // by the whole warp
+  fence_shared_to_async();
+  __syncwarp();
+  if (threadIdx.x % 32 != 0) return;
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b)
+    store_box(y_map, boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes,
+              tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
+}
+
+// Eights of columns that are computed together, so that one's latency hides behind the others: one
+// after the other, a layer's largest product takes 20 % longer. Those of two row blocks are the
+// same columns, whose numbers are read once: where the products keep shared memory busy, such reads
+// hold them up.
+inline constexpr int kEightsTogether = 8;
+
 /// The same of sums that are scaled, with GELU, in a loop: unrolled over all sums, the code is
 /// several times the instruction cache.
 template <class S, bool kFolded>
@@ -511,32 +571,27 @@ __device__ __forceinline__ void finish_boxes_gelu(const GemmSums<S>& sums,
                                                   uint32_t boxes, GemmTile tile) {
   using T = typename S::Result;
   const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
-  constexpr int kWidth = S::kBoxCols, kAcross = S::kBoxes ? S::kCols / kWidth : 1,
-                kEights = kWidth / 8;
+  constexpr int kEach = kEightsTogether / S::kRowBlocks, kEights = S::kBoxCols / 8,
+                kAcross = S::kBoxes ? S::kCols / (8 * kEach) : 1;
+  static_assert(kEights % kEach == 0);
 #pragma unroll 1
-  for (int i = 0; i < S::kRowBlocks * kAcross; ++i) {
-    const int b = i / kAcross, c = i % kAcross;
-    typename S::Sum d[kWidth / 2];
-    pick_slice<S, kWidth, 0, S::kRowBlocks * kAcross>(sums, i, d);
-    const GemmRows<S> own = rows_of_block<S>(rows, b);
-    float v[4 * kEights];
+  for (int i = 0; i < kAcross; ++i) {
+    float v[4 * kEightsTogether];
+    scaled_slice<S, kFolded, kEach, S::kRowBlocks, 0, kAcross>(sums, i, columns, rows, v);
+    gelu<S, sizeof(T)>(v);
+    const int c = i * kEach / kEights, first = i * kEach % kEights;
 #pragma unroll
-    for (int j = 0; j < kEights; ++j) {
-      const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
-      scaled<S, kFolded>(four, columns, own, 0, kEights * c + j, v + 4 * j);
-    }
-    gelu<sizeof(T)>(v);
-    const uint32_t box = boxes + i * S::kBoxBytes;
+    for (int b = 0; b < S::kRowBlocks; ++b) {
+      const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
 #pragma unroll
-    for (int j = 0; j < kEights; j += 2) {
-      store_matrices(
-          box_place(box, lane % 16, j + lane / 16), narrow_pair<T>(v[4 * j], v[4 * j + 1]),
-          narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]), narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
-          narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+      for (int j = 0; j < kEach; j += 2) {
+        const float* eight = v + 4 * (b * kEach + j);
+        store_matrices(box_place(box, lane % 16, first + j + lane / 16),
+                       narrow_pair<T>(eight[0], eight[1]), narrow_pair<T>(eight[2], eight[3]),
+                       narrow_pair<T>(eight[4], eight[5]), narrow_pair<T>(eight[6], eight[7]));
+      }
     }
-    fence_shared_to_async();
-    __syncwarp();
-    if (lane == 0) store_box(y_map, box, tile.col + kWidth * c, tile.row + 64 * b + 16 * warp);
+    if (first + kEach == kEights) store_boxes<S>(y_map, boxes, c, tile);
   }
 }
 
@@ -546,45 +601,41 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
                                            const GemmRows<S>& rows, const GemmArguments& args,
                                            int slice, GemmSlice<S>& v) {
   if constexpr (S::kScales) {
-    typename S::Sum d[S::kSliceCols / 2];
-    pick_slice<S, S::kSliceCols, 0, S::kSlices>(sums, slice, d);
-    const int block = slice / S::kColSlices, eight = slice % S::kColSlices * (S::kSliceCols / 8);
-    const GemmRows<S> own = rows_of_block<S>(rows, block);
-#pragma unroll
-    for (int j = 0; j < S::kSliceCols / 8; ++j) {
-      const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
-      if (args.scales.folded)
-        scaled<S, true>(four, columns, own, 0, eight + j, v + 4 * j);
-      else
-        scaled<S, false>(four, columns, own, 0, eight + j, v + 4 * j);
-    }
+    if (args.scales.folded)
+      scaled_slice<S, true, S::kSliceCols / 8, 1, 0, S::kSlices>(sums, slice, columns, rows, v);
+    else
+      scaled_slice<S, false, S::kSliceCols / 8, 1, 0, S::kSlices>(sums, slice, columns, rows, v);
   } else {
     pick_slice<S, S::kSliceCols, 0, S::kSlices>(sums, slice, v);
   }
 }
 
-// v of kEights times four elements, of columns 8·(first + j) … of a tile and rows g and g + 8: y as
-// it is stored in f16, quantized. Of four elements the bytes of row g, above them those of row
-// g + 8.
-template <class S, int kEights>
+// v of kBlocks times kEights times four elements, of columns 8·(first + j) … of a tile and rows g
+// and g + 8 of row blocks: y as it is stored in f16, quantized. Of four elements the bytes of row
+// g, above them those of row g + 8.
+template <class S, int kEights, int kBlocks>
 __device__ __forceinline__ void quantize(const GemmArguments& args, const GemmColumns<S>& columns,
-                                         const RowScaling& by, int first, float (&v)[4 * kEights],
-                                         uint32_t (&bytes)[kEights]) {
+                                         const RowScaling& by, int first,
+                                         float (&v)[4 * kEights * kBlocks],
+                                         uint32_t (&bytes)[kEights * kBlocks]) {
 #pragma unroll
-  for (int i = 0; i < 4 * kEights; i += 2) {
+  for (int i = 0; i < 4 * kEights * kBlocks; i += 2) {
     const float2 pair = widen_pair<__half>(narrow_pair<__half>(v[i], v[i + 1]));
     v[i] = pair.x, v[i + 1] = pair.y;
   }
   if (args.quantized.factors != nullptr) {
 #pragma unroll
     for (int j = 0; j < kEights; ++j) {
-      const float2 factor = load_shared_pair(columns.from + (first + j) * 32 + 3 * S::kCols * 4);
-      v[4 * j] *= factor.x, v[4 * j + 1] *= factor.y;
-      v[4 * j + 2] *= factor.x, v[4 * j + 3] *= factor.y;
+      const float2 factor = columns.factors_of(first + j);
+#pragma unroll
+      for (int b = 0; b < kBlocks; ++b) {
+        float* four = v + 4 * (b * kEights + j);
+        four[0] *= factor.x, four[1] *= factor.y, four[2] *= factor.x, four[3] *= factor.y;
+      }
     }
   }
 #pragma unroll
-  for (int j = 0; j < kEights; ++j) {
+  for (int j = 0; j < kEights * kBlocks; ++j) {
     const float* four = v + 4 * j;
     if constexpr (S::kIsF8)
       bytes[j] =
@@ -607,7 +658,7 @@ __device__ __forceinline__ RowScaling scaling_of(const GemmResultScale& by) {
 // q of kTogether times 8 columns of a warp's rows into its boxes.
 template <class S, int kTogether>
 __device__ __forceinline__ void store_bytes_in_box(uint32_t box, int first_eight,
-                                                   const uint32_t (&bytes)[kTogether]) {
+                                                   const uint32_t* bytes) {
   const int lane = threadIdx.x % 32, row = lane / 4 + lane % 2 * 8;
 #pragma unroll
   for (int j = 0; j < kTogether; ++j) {
@@ -625,35 +676,23 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
                                              const GemmResultScale& result_scale,
                                              const CUtensorMap* y_map, uint32_t boxes,
                                              GemmTile tile) {
-  const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
   const RowScaling by = scaling_of<S>(result_scale);
-  // Computed together, so that one's latency hides behind the others: one after the other, a
-  // layer's largest product takes 20 % longer.
-  constexpr int kTogether = 8;
-  constexpr int kWidth = 8 * kTogether, kAcross = S::kBoxes ? S::kCols / kWidth : 1,
-                kEights = S::kBoxCols / 8;
+  constexpr int kEach = kEightsTogether / S::kRowBlocks, kEights = S::kBoxCols / 8,
+                kAcross = S::kBoxes ? S::kCols / (8 * kEach) : 1;
+  static_assert(kEights % kEach == 0);
 #pragma unroll 1
-  for (int i = 0; i < S::kRowBlocks * kAcross; ++i) {
-    const int b = i / kAcross, first = i % kAcross * kTogether;
-    typename S::Sum d[kWidth / 2];
-    pick_slice<S, kWidth, 0, S::kRowBlocks * kAcross>(sums, i, d);
-    const GemmRows<S> own = rows_of_block<S>(rows, b);
-    float v[4 * kTogether];
+  for (int i = 0; i < kAcross; ++i) {
+    float v[4 * kEightsTogether];
+    scaled_slice<S, kFolded, kEach, S::kRowBlocks, 0, kAcross>(sums, i, columns, rows, v);
+    if constexpr (kGelu) gelu<S, 2>(v);
+    uint32_t bytes[kEightsTogether];
+    quantize<S, kEach, S::kRowBlocks>(args, columns, by, i * kEach, v, bytes);
+    const int c = i * kEach / kEights, first = i * kEach % kEights;
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) {
-      const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
-      scaled<S, kFolded>(four, columns, own, 0, first + j, v + 4 * j);
-    }
-    if constexpr (kGelu) gelu<2>(v);
-    uint32_t bytes[kTogether];
-    quantize<S, kTogether>(args, columns, by, first, v, bytes);
-    const int c = first / kEights;
-    const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
-    store_bytes_in_box<S, kTogether>(box, first % kEights, bytes);
-    if ((first + kTogether) % kEights != 0) continue;
-    fence_shared_to_async();
-    __syncwarp();
-    if (lane == 0) store_box(y_map, box, tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
+    for (int b = 0; b < S::kRowBlocks; ++b)
+      store_bytes_in_box<S, kEach>(boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes, first,
+                                   bytes + b * kEach);
+    if (first + kEach == kEights) store_boxes<S>(y_map, boxes, c, tile);
   }
 }
 /// The same of a slice, straight from registers.
@@ -665,7 +704,7 @@ __device__ __forceinline__ void store_bytes(GemmSlice<S>& v, const GemmArguments
   const int odd = threadIdx.x % 2, row = spot.row + 8 * odd, first = spot.col - 2 * odd;
   int8_t* q = args.quantized.q + static_cast<int64_t>(row) * args.n + first;
   uint32_t bytes[S::kSliceCols / 8];
-  quantize<S, S::kSliceCols / 8>(args, columns, by, first_eight, v, bytes);
+  quantize<S, S::kSliceCols / 8, 1>(args, columns, by, first_eight, v, bytes);
 #pragma unroll
   for (int j = 0; j < S::kSliceCols / 8; ++j) {
     const uint32_t own = own_four_bytes(bytes[j]);
@@ -715,7 +754,7 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumn
     const GemmSpot spot{row + lane / 4, tile.col + begin + 2 * (lane % 4)};
     GemmSlice<S> v;
     take_slice<S>(sums, columns, rows, args, slice, v);
-    activate(v, args);
+    activate<S>(v, args);
     if (args.residual != nullptr) {
       if (ResidualAhead<S>::kIs && ahead.is_read) {
         ahead.add(v);

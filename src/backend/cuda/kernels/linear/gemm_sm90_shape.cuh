@@ -114,17 +114,23 @@ struct GemmShape {
   static constexpr bool kBoxes = kCols % kBoxCols == 0;
   static constexpr uint32_t kBoxBytes = 16 * kBoxRowBytes,
                             kBoxesOfWarp = kRowBlocks * (kCols / kBoxCols);
-  // Of a block's boxes at a time: of one group in turns, of both together.
+  // Of a tile's boxes: those of one group in turns, of both together.
   static constexpr int kBoxWarps = kTogether ? 8 : 4;
+  static constexpr uint32_t kTileBoxBytes = kBoxWarps * kBoxesOfWarp * kBoxBytes;
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
-  static constexpr uint32_t kResultBytes =
-      kBoxes ? kBoxWarps * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
   // Of one group: the bias of its columns; of 8 bits also their scales and sums of w, and factors
   // of a result that is quantized.
   static constexpr uint32_t kColumnBytes = kCols * 4 * (kQuantizes ? 4 : kScales ? 3 : 1);
-  static constexpr uint32_t kSharedBytes =
-      kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kColumnBytes + 1024;
-  static_assert(kSharedBytes <= 232448, "more than a block can have");
+  static constexpr uint32_t kMostSharedBytes = 232448,
+                            kOfOthers = kStages * (kStageBytes + 16) + 48 + 2 * kColumnBytes + 1024;
+  // In turns, each group has boxes of its own where there is room. Where they share them, one's
+  // epilogue begins when the other's has ended, and of 8 bits epilogues take longer than products.
+  static constexpr bool kOwnBoxes =
+      kScales && kBoxes && !kTogether && kOfOthers + 2 * kTileBoxBytes <= kMostSharedBytes;
+  static constexpr uint32_t kResultBytes =
+      kBoxes ? (kOwnBoxes ? 2 : 1) * kTileBoxBytes : 8 * kStripBytes;
+  static constexpr uint32_t kSharedBytes = kOfOthers + kResultBytes;
+  static_assert(kSharedBytes <= kMostSharedBytes, "more than a block can have");
 };
 
 struct GemmTile {

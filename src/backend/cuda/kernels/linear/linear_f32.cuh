@@ -256,7 +256,10 @@ struct F32Place {
 __device__ __forceinline__ void f32_finish(float (&v)[4], int64_t at, int count,
                                            const LinearF32Arguments& args) {
   const LinearF32& p = args.p;
-  epilogue::activate<8>(v, p.activation);
+  if (p.activation == epilogue::kGeluErf)
+    epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<8>(x); });
+  else
+    epilogue::activate(v, p.activation);
   if (args.vectors) {
     if (p.residual != nullptr) {
       float r[4];
