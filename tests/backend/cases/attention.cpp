@@ -45,6 +45,15 @@ const std::vector<AttentionVariant>& attention_variants() {
 }
 
 namespace {
+// Buckets below `size` of so many distances.
+Tensor buckets_of(Maker& make, DType type, int64_t distances, int64_t size, bool near) {
+  if (!near) return make.integers(type, {distances}, 0, size - 1);
+  std::vector<int64_t> buckets;
+  for (int64_t at = 0; at < distances; ++at)  // every third is that of its neighbor
+    buckets.push_back(std::min(size / 8 + at - at / 3, size - 1));
+  return Tensor::from(type, {distances}, std::span<const int64_t>(buckets));
+}
+
 void add_positions(Maker& make, const AttentionShape& s, const AttentionVariant& variant,
                    OpCase& c) {
   using enum AttentionAttrs::Input;
@@ -53,7 +62,8 @@ void add_positions(Maker& make, const AttentionShape& s, const AttentionVariant&
   const auto term = [&](size_t positions, size_t buckets, int64_t rows, int64_t size) {
     if (size == 0) return;
     c.inputs[positions] = {.value = make.normal({s.batch, rows, s.heads, size}), .batch_axis = 0};
-    c.inputs[buckets] = {.value = make.integers(DType::kI64, {s.queries + s.keys}, 0, size - 1)};
+    c.inputs[buckets] = {
+        .value = buckets_of(make, DType::kI64, s.queries + s.keys, size, variant.near_buckets)};
   };
   term(kQueryPositions, kQueryBuckets, s.queries, variant.query_buckets);
   term(kKeyPositions, kKeyBuckets, s.keys, variant.key_buckets);
@@ -277,6 +287,51 @@ const Cases kPositionTiles("AttentionPositionTiles", [] {
   return values_only(std::move(cases));
 });
 
+// Distances whose buckets are neighbors, of which a GPU stages positions: of several steps, of
+// steps whose keys are all hidden, of arrays as small as they may be.
+const Cases kNearPositions("AttentionNearPositions", [] {
+  Maker make(121);
+  std::vector<OpCase> cases;
+  const double lowest = -3.4e38;
+  const std::vector<AttentionVariant> variants{
+      {.name = "near positions", .query_buckets = 512, .key_buckets = 512, .near_buckets = true},
+      {.name = "near positions of queries", .query_buckets = 136, .near_buckets = true},
+      {.name = "near positions of keys", .key_buckets = 72, .near_buckets = true},
+      {.name = "near positions and both masks",
+       .attrs = {.fill = lowest},
+       .keep = Table::kKeyRow,
+       .query_buckets = 256,
+       .key_buckets = 136,
+       .keep_queries = true,
+       .near_buckets = true},
+      {.name = "near positions and positions, causal",
+       .attrs = {.causal = true},
+       .query_buckets = 144,
+       .key_buckets = 64,
+       .near_buckets = true}};
+  for (const AttentionVariant& variant : variants) {
+    for (const AttentionShape& s : std::vector<AttentionShape>{{2, 67, 131, 2, 1, 64, 64},
+                                                               {1, 300, 420, 3, 3, 32, 32},
+                                                               {2, 130, 257, 34, 34, 64, 64},
+                                                               {3, 40, 40, 2, 2, 64, 64}})
+      cases.push_back(attention_case(make, s, variant));
+  }
+  for (double fill : {-HUGE_VAL, lowest}) {
+    OpCase c = attention_case(make, {2, 33, 400, 2, 1, 64, 64},
+                              {.name = "near positions, hidden steps",
+                               .attrs = {.fill = fill},
+                               .keep = Table::kKeyRow,
+                               .query_buckets = 256,
+                               .key_buckets = 256,
+                               .near_buckets = true});
+    std::vector<double> keep(size_t{2} * 400, 1.0);
+    std::fill(keep.begin() + 20, keep.begin() + 390, 0.0);
+    c.inputs[4].value = from(DType::kBool, {2, 1, 1, 400}, keep);
+    cases.push_back(std::move(c));
+  }
+  return values_only(std::move(cases));
+});
+
 // The same within sequences.
 const Cases kPackedPositions("AttentionPackedPositions", [] {
   using enum AttentionAttrs::Input;
@@ -295,10 +350,11 @@ const Cases kPackedPositions("AttentionPackedPositions", [] {
       c.inputs[kPlaces] = {
           .value =
               make.integers(DType::kI32, {static_cast<int64_t>(starts.size()) - 1, longest}, 0, 1)};
+      const int64_t size = dim == 64 ? 136 : 12;
       for (size_t i : {kQueryPositions, kKeyPositions})
-        c.inputs[i] = {.value = make.normal({1, 48, 2, 12})};
+        c.inputs[i] = {.value = make.normal({1, 48, 2, size})};
       for (size_t i : {kQueryBuckets, kKeyBuckets})
-        c.inputs[i] = {.value = make.integers(DType::kI32, {2 * longest}, 0, 11)};
+        c.inputs[i] = {.value = buckets_of(make, DType::kI32, 2 * longest, size, dim == 64)};
       c.inputs[kKeepQueries] = {.value = make.integers(DType::kBool, {1, 1, 48, 1}, 0, 1)};
       auto attrs = decode<AttentionAttrs>(c.attrs);
       attrs.zero_hidden_rows = true;

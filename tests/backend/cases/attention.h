@@ -16,6 +16,8 @@ struct AttentionVariant {
   /// Scores by relative position: of queries, of keys, with so many buckets each; 0: none.
   int64_t query_buckets = 0, key_buckets = 0;
   bool keep_queries = false;
+  /// Neighboring distances have the same bucket or neighbors, upwards; else any.
+  bool near_buckets = false;
 };
 
 /// All kinds of masks and biases.

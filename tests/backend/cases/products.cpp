@@ -63,6 +63,35 @@ const Cases kLargerMatMul("MatMulSizes", [] {
   return cases;
 });
 
+// Of many tiles, with rows of 8 and more aligned elements; steps of k that end early.
+const Cases kMatMulRuns("MatMulRuns", [] {
+  Maker make(143);
+  std::vector<OpCase> cases;
+  // clang-format off
+  for (const Shapes& s : std::vector<Shapes>{
+           {.a = {2, 12, 130, 64}, .b = {1, 12, 64, 264}, .y = {2, 12, 130, 264}},
+           {.a = {3, 16, 70, 72},  .b = {16, 72, 136},    .y = {3, 16, 70, 136}},
+           {.a = {46, 5, 8},       .b = {46, 8, 8},       .y = {46, 5, 8}},
+           {.a = {600, 200},       .b = {200, 1096},      .y = {600, 1096}}}) {
+    // clang-format on
+    OpCase c = matmul_case(make, s);
+    c.ulps = 16 + std::sqrt(static_cast<double>(s.a.back()));
+    c.device_only = true;
+    cases.push_back(std::move(c));
+  }
+  for (double alpha : {1.0, 0.25}) {
+    OpCase c{.op = OpKind::kGemm, .attrs = encode(GemmAttrs{.alpha = alpha, .trans_b = true})};
+    c.name = "gemm of rows";
+    c.inputs = {{.value = make.normal({600, 136})}, {.value = make.normal({1096, 136})}};
+    c.outputs = {{.shape = {600, 1096}, .batch_axis = -1}};
+    c.ulps = 32;
+    c.device_only = true;
+    c.checks = Checks::kValues;
+    cases.push_back(std::move(c));
+  }
+  return cases;
+});
+
 const Cases kGemm("Gemm", [] {
   Maker make(142);
   std::vector<OpCase> cases;

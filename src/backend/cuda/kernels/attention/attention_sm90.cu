@@ -82,7 +82,7 @@ __device__ inline void start_loads(const AttentionLaunch& args, const Maps& maps
     }
     return;
   }
-  for (int i = 1; i < kSlots && i < ring.count; ++i) ring.load(i, i);
+  for (int i = 1; i < TileRing::kSlots && i < ring.count; ++i) ring.load(i, i);
 }
 
 // Two parts are the best of 1, 2 and 4 with masks and where there is one step (13.2 against 14.1 µs
@@ -109,20 +109,24 @@ __device__ inline bool keeps_all(const AttentionLaunch& args, const Tile& tile, 
 // One thread's part of a tile: its two queries' scores, maxima, sums and context.
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
 struct TileAttention {
-  using Places = Room<kDim, kGroups>;
+  using Places = Room<kDim, kGroups, kMasks>;
   static constexpr bool kMasked = kMasks != Masks::kNone;
   static constexpr bool kOverlap = kDim == 128;  // where a block has a multiprocessor's registers
 
   const AttentionLaunch& args;
   const Tile& tile;
-  Ring<kDim, kOverlap>& ring;
+  Ring<kDim, kOverlap, kSlotsOf<kDim, kMasks>>& ring;
   const int steps, keys, group, thread, row;
   const uint32_t query;
   const float slope, inverse_scale;
   const bool bias_by_key, keep_by_key;
-  float* const bias;           // of two steps, in shared memory
-  uint4* const kept_room;      // of kStagedSteps steps, in shared memory
-  StepBuckets* const buckets;  // of two steps, in shared memory
+  float* const bias;              // of two steps, in shared memory
+  uint4* const kept_room;         // of kStagedSteps steps, in shared memory
+  StepBuckets* const buckets;     // of two steps, in shared memory
+  StagedPositions* const staged;  // in shared memory
+  const bool may_stage;
+  PositionsOfStep positions{};  // of this step
+  OwnBuckets own_buckets{};     // of the next step
   float key_bias = 0;
   Rows rows{};
   float context[kDim / 2] = {}, shift[2], factor[2];
@@ -148,10 +152,33 @@ struct TileAttention {
     warpgroup_sync(group + 1);
     if (step + 1 < steps) load_bias(step + 1);
   }
+  // Buckets are loaded a step ahead.
+  __device__ __forceinline__ void load_next_buckets(int step) {
+    if constexpr (kMasks != Masks::kPositions) return;
+    if (step < steps) own_buckets = load_buckets(args, tile, first_row(tile, group), step * kKeys);
+  }
+  // The buckets of a step, and copies of its positions where they lie close together.
   __device__ __forceinline__ void spread_buckets(int step) {
     if constexpr (kMasks != Masks::kPositions) return;
-    fill_buckets(args, tile, first_row(tile, group), step * kKeys, buckets[step % 2]);
-    warpgroup_sync(group + 1);
+    if (step >= steps) return;
+    store_buckets(own_buckets, buckets[step % 2]);
+    warpgroup_sync(group + 1);  // the step before has been read
+    if constexpr (kStagesPositions<kDim, kMasks>) {
+      const BucketChange change = change_of(args, buckets[step % 2]);
+      if (!may_stage || !warpgroup_all(group + 1, change.near)) {
+        positions = {};
+        return;
+      }
+      positions = {staged, warpgroup_all(group + 1, change.by_one)};
+      stage_positions(args, tile, first_row(tile, group), step * kKeys, buckets[step % 2], *staged);
+    }
+  }
+  __device__ __forceinline__ void wait_for_positions() {
+    if constexpr (kStagesPositions<kDim, kMasks>) {
+      if (positions.staged == nullptr) return;
+      wait_for_copies();
+      warpgroup_sync(group + 1);  // those of the other threads
+    }
   }
   // Bias, masks and the new maxima.
   __device__ __forceinline__ void finish_scores(int step, const KeptKeys& kept,
@@ -160,7 +187,7 @@ struct TileAttention {
     if constexpr (kMasked) {
       mask_scores<kMasks>(args, tile, row, key, kept,
                           bias_by_key ? bias + step % 2 * kKeys : nullptr, buckets + step % 2,
-                          inverse_scale, scores);
+                          positions, inverse_scale, scores);
     }
     if (keys - key < kKeys) {
       for_each_score(scores, [&](float& score, int n, int within, int) {
@@ -207,6 +234,9 @@ struct TileAttention {
         if (is_void_step<T, kDim>(rows, raw_score(args.fill, inverse_scale), slope, values,
                                   group)) {
           if (step + 1 < steps) load_bias(step + 1);
+          load_next_buckets(step + 1);
+          wait_for_positions();
+          spread_buckets(step + 1);
           ring.leave();
           ring.leave();
           continue;
@@ -215,10 +245,12 @@ struct TileAttention {
       float scores[64];
       multiply_keys<T, kDim>(query, step_keys, scores);
       spread_bias(step);
-      spread_buckets(step);
+      load_next_buckets(step + 1);
+      wait_for_positions();
       wgmma_wait<0>();
       ring.leave();
       finish_scores(step, kept, scores);
+      spread_buckets(step + 1);
       rescale();
       if (!kMasked || values == 0) values = next_values(step);
       attend_values<T, kDim, kParts>(scores, slope, shift, values, rows, context);
@@ -242,6 +274,7 @@ struct TileAttention {
       your_turn(steps == 1);
       const KeptKeys kept = kept_keys(0);
       spread_bias(0);
+      load_next_buckets(0);
       spread_buckets(0);
       wgmma_wait<0>();
       ring.leave();
@@ -258,6 +291,7 @@ struct TileAttention {
       your_turn(step + 1 == steps);
       const KeptKeys kept = kept_keys(step);
       spread_bias(step);
+      load_next_buckets(step);
       spread_buckets(step);
       wgmma_wait<1>();
       ring.leave();
@@ -279,11 +313,12 @@ struct BlockPlaces {
   unsigned char* shared;
   uint32_t barriers;
   int steps, group, thread;
+  bool may_stage;  // relative positions
 };
 // All steps of a group's tile, and its rows stored.
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
 __device__ __forceinline__ void attend_keys(const AttentionLaunch& args, const Tile& tile,
-                                            Ring<kDim, kDim == 128>& ring,
+                                            Ring<kDim, kDim == 128, kSlotsOf<kDim, kMasks>>& ring,
                                             const BlockPlaces& block) {
   using Attention = TileAttention<T, kDim, kGroups, kMasks, kParts>;
   using Places = typename Attention::Places;
@@ -306,8 +341,14 @@ __device__ __forceinline__ void attend_keys(const AttentionLaunch& args, const T
           (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0),
       reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys,
       reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps,
-      reinterpret_cast<StepBuckets*>(shared + Places::kBuckets) + group * 2};
+      reinterpret_cast<StepBuckets*>(shared + Places::kBuckets) + group * 2,
+      reinterpret_cast<StagedPositions*>(shared + Places::kStaged) + group,
+      block.may_stage};
   if (Attention::kMasked && block.steps > 0) attention.load_bias(0);
+  if constexpr (!Attention::kOverlap) {
+    attention.load_next_buckets(0);
+    attention.spread_buckets(0);
+  }
   barrier_wait(block.barriers + 2 * kSlots * 8, 0);
   if constexpr (Attention::kOverlap) {
     attention.attend_overlapped();
@@ -332,16 +373,16 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   const int group = static_cast<int>(threadIdx.x) / 128,
             thread = static_cast<int>(threadIdx.x) % 128;
   Tile& tile = reinterpret_cast<Tile*>(shared + Places::kTile)[group];
-  Ring<kDim, Attention::kOverlap> ring{base + Places::kRing,
-                                       barriers,
-                                       barriers + kSlots * 8,
-                                       launch.maps,
-                                       &tile,
-                                       args.starts_q != nullptr,
-                                       0,
-                                       {},
-                                       {},
-                                       {}};
+  Ring<kDim, Attention::kOverlap, kSlotsOf<kDim, kMasks>> ring{base + Places::kRing,
+                                                               barriers,
+                                                               barriers + kSlots * 8,
+                                                               launch.maps,
+                                                               &tile,
+                                                               args.starts_q != nullptr,
+                                                               0,
+                                                               {},
+                                                               {},
+                                                               {}};
   // Barriers, the tile of this block and the first copies. As a function of its own this part makes
   // the compiler spill registers in the loops below.
   int steps;
@@ -365,7 +406,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
 
   if (!Attention::kOverlap &&
       group >= groups_of<kGroups>(tile)) {  // it leaves tiles with the other
-    for (int i = 0; ring.count > kSlots && i < ring.count; ++i) {
+    for (int i = 0; ring.count > ring.kSlots && i < ring.count; ++i) {
       ring.next();
       ring.leave();
     }
@@ -373,7 +414,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   }
   const bool own_head = kTwoHeads<kDim, kGroups> && tile.heads == 2;
   if (own_head) ring.waiting.slot = ring.leaving.slot = 2 * group;
-  const BlockPlaces places{base, shared, barriers, steps, group, thread};
+  const BlockPlaces places{base, shared, barriers, steps, group, thread, launch.may_stage};
   if constexpr (kLooksAhead<kDim, kMasks>) {
     auto* kept = reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps;
     if (keeps_all(args, tile, steps, kept, group))
@@ -412,30 +453,53 @@ int64_t blocks_of(const AttentionLaunch& args, int64_t tiles) {
   return std::min(most, (args.sequences + 1) * pairs + args.queries * args.heads / 86);
 }
 
+// Of a sequence.
+int64_t most_keys(const AttentionLaunch& args) {
+  return args.longest > 0 && args.longest < args.keys ? args.longest : args.keys;
+}
+
+// Whether runs of these positions can be copied: of a 16-bit type, from multiples of 16 bytes.
+bool may_stage(const AttentionPositions& x, int run, AttentionType type) {
+  return x.data == nullptr ||
+         (x.type == type && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.batch % 8 == 0 &&
+          x.row % 8 == 0 && x.head % 8 == 0 && x.size % 8 == 0 && x.size >= run);
+}
+
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
 cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
-  Sm90Launch launch{{}, args, attention_tiles(args, kGroups * kGroupQueries)};
+  Sm90Launch launch{{},
+                    args,
+                    attention_tiles(args, kGroups * kGroupQueries),
+                    may_stage(args.query_positions, kQueryRun, args.q.type) &&
+                        may_stage(args.key_positions, kKeyRun, args.q.type)};
   cudaError_t status = make_maps(args, launch.maps);
   if (status != cudaSuccess) return status;
-  using Places = Room<kDim, kGroups>;
+  using Places = Room<kDim, kGroups, kMasks>;
   const auto kernel = &sm90_kernel<T, kDim, kGroups, kMasks, kParts>;
-  constexpr bool kBuckets = kMasks == Masks::kPositions;  // which lie behind all slots
-  constexpr int kMost = Places::bytes(kSlots) + (kBuckets ? Places::kBucketBytes : 0);
+  constexpr int kMost = Places::kMost;
   status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
   if (status != cudaSuccess) return status;
-  const int64_t tiles = 2 * ((args.keys + kKeys - 1) / kKeys);
+  const int64_t tiles = 2 * ((most_keys(args) + kKeys - 1) / kKeys);
   const bool two_heads = kTwoHeads<kDim, kGroups> && args.starts_q != nullptr;
   const int bytes =
-      kBuckets || two_heads || tiles >= kSlots ? kMost : Places::bytes(static_cast<int>(tiles));
+      two_heads || tiles >= kSlotsOf<kDim, kMasks> ? kMost : Places::bytes(static_cast<int>(tiles));
   return launch_overlapped(kernel,
                            static_cast<unsigned>(blocks_of<kDim, kGroups>(args, launch.tiles)),
                            kGroups * 128, static_cast<size_t>(bytes), stream, launch);
 }
 
+// The warpgroups of a block that reads relative positions: where they are staged one, so that two
+// blocks have room in a multiprocessor and one's copies run beside the other's softmax.
+template <int kDim>
+constexpr int kPositionGroups = kStagesPositions<kDim, Masks::kPositions> ? 1 : 2;
+
 template <class T, int kDim, int kGroups>
 cudaError_t launch_groups(const AttentionLaunch& args, cudaStream_t stream) {
   const auto differs = [](const AttentionTable& t) { return t.data != nullptr && t.query != 0; };
-  if (args.by_position) return launch_kernel<T, kDim, kGroups, Masks::kPositions, 2>(args, stream);
+  if constexpr (kGroups == kPositionGroups<kDim>) {
+    if (args.by_position)
+      return launch_kernel<T, kDim, kGroups, Masks::kPositions, 2>(args, stream);
+  }
   if (differs(args.bias) || differs(args.keep))
     return launch_kernel<T, kDim, kGroups, Masks::kAny, 2>(args, stream);
   const bool bias = args.bias.data != nullptr, keep = args.keep.data != nullptr;
@@ -454,7 +518,8 @@ constexpr int64_t kMultiprocessors = 132;
 template <class T, int kDim>
 cudaError_t launch_dim(const AttentionLaunch& args, cudaStream_t stream) {
   const int64_t blocks = attention_tiles(args, 2 * kGroupQueries) * args.heads * args.batch;
-  const bool two = args.queries > kGroupQueries && blocks >= kMultiprocessors;
+  const bool two = args.by_position ? kPositionGroups<kDim> == 2
+                                    : args.queries > kGroupQueries && blocks >= kMultiprocessors;
   return two ? launch_groups<T, kDim, 2>(args, stream) : launch_groups<T, kDim, 1>(args, stream);
 }
 

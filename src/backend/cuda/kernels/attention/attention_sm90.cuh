@@ -7,18 +7,28 @@
 
 namespace vernier::backend::cuda {
 
-constexpr int kSlots = 5;         // tiles of the ring: k, v, k, v, …
+constexpr int kSlots = 5;         // most tiles of the ring: k, v, k, v, …
 constexpr int kStagedSteps = 64;  // whose kept keys a group reads at a time
 
 struct Sm90Launch {
   Maps maps;
   AttentionLaunch args;
   int64_t tiles;
+  bool may_stage;  // relative positions: attention_positions.cuh
 };
 
+// Where relative positions are copied to shared memory, a step ahead. Head size 128 has no room.
+template <int kDim, Masks kMasks>
+constexpr bool kStagesPositions = kMasks == Masks::kPositions&& kDim <= 64;
+
+// Tiles of the ring. Where positions are staged too, as many as leave room for a second block.
+template <int kDim, Masks kMasks>
+constexpr int kSlotsOf = kStagesPositions<kDim, kMasks> ? 4 : kSlots;
+
+constexpr int aligned(int at, int to) { return (at + to - 1) / to * to; }
 // Where things lie in shared memory, from a 1024-byte aligned address on. The ring comes last, so
 // that a launch of few keys takes only as many slots as it fills.
-template <int kDim, int kGroups>
+template <int kDim, int kGroups, Masks kMasks = Masks::kNone>
 struct Room {
   static constexpr int kTileBytes = kKeys * kDim * 2;  // of k or v: columns 0 … 63, then 64 … 127
   static constexpr int kGroupBytes = kGroupQueries * kDim * 2;
@@ -27,33 +37,44 @@ struct Room {
   static constexpr int kKept = kBias + kGroups * 2 * kKeys * 4;  // [group][step]
   static constexpr int kBarriers = kKept + kGroups * kStagedSteps * 16;
   static constexpr int kTile = kBarriers + (2 * kSlots + 1) * 8;  // a Tile for each group
+  // Of kPositions: [group][parity] and [group].
+  static constexpr int kBuckets = aligned(kTile + kGroups * static_cast<int>(sizeof(Tile)), 16);
+  static constexpr int kStaged =
+      kBuckets +
+      (kMasks == Masks::kPositions ? kGroups * 2 * static_cast<int>(sizeof(StepBuckets)) : 0);
   static constexpr int kRing =
-      (kTile + kGroups * static_cast<int>(sizeof(Tile)) + 1023) / 1024 * 1024;
+      aligned(kStaged + (kStagesPositions<kDim, kMasks>
+                             ? kGroups * static_cast<int>(sizeof(StagedPositions))
+                             : 0),
+              1024);
   static constexpr int bytes(int slots) { return kRing + slots * kTileBytes + 1024; }
-  static constexpr int kBuckets = kRing + kSlots * kTileBytes;  // [group][parity] of kPositions
-  static constexpr int kBucketBytes = kGroups * 2 * static_cast<int>(sizeof(StepBuckets));
+  static_assert(kStaged % 16 == 0);
+  static constexpr int kMost = bytes(kSlotsOf<kDim, kMasks>);
+  static_assert(kMost <= 232448, "more than a block can have");
 };
 
 // A place in the ring and the parity of its present round.
+template <int kSlotCount>
 struct Cursor {
   int slot = 0;
   uint32_t parity = 0;
   __device__ void advance() {
-    slot = slot + 1 == kSlots ? 0 : slot + 1;
+    slot = slot + 1 == kSlotCount ? 0 : slot + 1;
     parity ^= slot == 0 ? 1u : 0u;
   }
 };
 
 // The ring of key and value tiles: k0 v0 k1 v1 …, or with kKeysAhead k0 k1 v0 k2 v1 … v(last).
 // Every warp waits for the tiles in order and leaves them in order.
-template <int kDim, bool kKeysAhead>
+template <int kDim, bool kKeysAhead, int kSlotCount>
 struct Ring {
+  static constexpr int kSlots = kSlotCount;
   uint32_t base, full, empty;
   const Maps& maps;
   const Tile* tile;  // in shared memory
   bool in_parts;     // of a tile's rows only those of the sequence are loaded, kPartKeys at a time
   int count;         // tiles in all
-  Cursor waiting, leaving, refilled;
+  Cursor<kSlotCount> waiting, leaving, refilled;
   int left = 0;  // tiles that this thread has left
 
   __device__ void load(int i, int slot) const {

@@ -4,7 +4,7 @@
 #pragma once
 #include "backend/cuda/device/quantize_row.cuh"
 #include "backend/cuda/device/wgmma_attention.cuh"
-#include "backend/cuda/kernels/attention/attention_device.cuh"
+#include "backend/cuda/kernels/attention/attention_positions.cuh"
 
 // For other architectures the kernels are empty, and nothing refers to what they call.
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -12,15 +12,6 @@
 #endif
 
 namespace vernier::backend::cuda {
-
-constexpr int kGroupQueries = 64;  // of a warpgroup
-constexpr int kKeys = kSm90StepKeys;
-constexpr float kLog2E = 1.4426950408889634f;
-// Biases and fills as raw scores (before scaling): −3.4e38 times log2(e) would be −inf, so that
-// what is beyond the largest is brought to it. From 2^28 on they are powers of two: where every key
-// is hidden, 2^(score·slope − shift) takes the difference of an exact and a rounded product, which
-// is 0 for those; the rounding of −1e20·slope would be 2^42, and its power infinite.
-constexpr float kAbsorbingRaw = 0x1p28f, kLargestRaw = 0x1p100f;
 
 // Which masks a kernel knows; the code of the others would cost time, and the registers it
 // takes are missing in the loop. Keys past the last one are hidden in all of them.
@@ -52,14 +43,6 @@ constexpr int kPartKeys = 32;
 struct Maps {
   CUtensorMap q, k, v, k_part, v_part;
 };
-
-// A score, bias or fill as it is before scaling. Finite stays finite.
-__device__ inline float raw_score(float score, float inverse_scale) {
-  const float raw = score * inverse_scale;
-  if (fabsf(raw) <= kAbsorbingRaw || !(fabsf(score) < kInfinity)) return raw;
-  const float power = __uint_as_float(__float_as_uint(raw) & 0x7f800000u);  // toward 0
-  return copysignf(fminf(power, kLargestRaw), score);
-}
 
 // What a lane carries of its rows g and g + 8 of the warp (lane = 4g + t).
 struct Rows {
@@ -120,10 +103,11 @@ __device__ inline void for_each_score(float (&scores)[64], const Each& each) {
 // Bias and masks that differ from query to query; `row` is the lane's first row of the tile.
 __device__ inline void mask_by_query(const AttentionLaunch& args, const Tile& tile, int row,
                                      int key, float inverse_scale, float (&scores)[64]) {
-  const QueryMasks masks[2] = {query_masks(args, tile, row), query_masks(args, tile, row + 8)};
-  const float fill = raw_score(args.fill, inverse_scale);
   const bool bias = args.bias.data != nullptr && args.bias.query != 0;
   const bool keep = args.keep.data != nullptr && args.keep.query != 0;
+  if (!bias && !keep) return;
+  const QueryMasks masks[2] = {query_masks(args, tile, row), query_masks(args, tile, row + 8)};
+  const float fill = raw_score(args.fill, inverse_scale);
   for_each_score(scores, [&](float& score, int n, int within, int r) {
     const int64_t j = key + 8 * n + within;
     if (j >= tile.keys) return;
@@ -136,92 +120,6 @@ __device__ inline void mask_by_query(const AttentionLaunch& args, const Tile& ti
   });
 }
 
-// The buckets of the distances i - j of a group's 64 queries and a step's 128 keys, in shared
-// memory: that of query 0 and key 0 is element kKeys - 1. Buckets are below 2^16.
-constexpr int kDistances = kGroupQueries + kKeys - 1;
-struct StepBuckets {
-  uint16_t of_query[kDistances + 1], of_key[kDistances + 1];
-};
-// All threads of the group fill them; `first` is its first row of the tile. They synchronize before
-// they read.
-__device__ inline void fill_buckets(const AttentionLaunch& args, const Tile& tile, int first,
-                                    int key, StepBuckets& buckets) {
-  const int64_t least = tile.query - tile.first + first - key - (kKeys - 1);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int at = static_cast<int>(threadIdx.x) % 128 + i * 128;
-    if (at >= kDistances) break;
-    const AttentionPositions &q = args.query_positions, &k = args.key_positions;
-    if (q.data != nullptr) buckets.of_query[at] = static_cast<uint16_t>(bucket_at(q, least + at));
-    if (k.data != nullptr) buckets.of_key[at] = static_cast<uint16_t>(bucket_at(k, least + at));
-  }
-}
-
-// Of f16 as it is; others may be so large that powers must do, as for biases.
-__device__ __forceinline__ float raw_position(__half x) { return __half2float(x); }
-template <class P>
-__device__ __forceinline__ float raw_position(P x) {
-  return raw_score(static_cast<float>(x), 1.0f);
-}
-// What relative positions add to the raw scores of the step that starts at `key`; `row` is the
-// lane's first row of the tile. P: the type of the positions.
-template <class P>
-__device__ __forceinline__ void add_query_positions(const AttentionLaunch& args, const Tile& tile,
-                                                    int row, const uint16_t* buckets,
-                                                    float (&scores)[64]) {
-  const AttentionPositions& positions = args.query_positions;
-  const int t = static_cast<int>(threadIdx.x) % 4;
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int of = row + 8 * r < tile.queries ? row + 8 * r : tile.queries - 1;
-    const P* own =
-        static_cast<const P*>(positions.data) + positions_of(positions, tile, tile.query + of);
-    const uint16_t* own_buckets = buckets + row % kGroupQueries + 8 * r - 2 * t + kKeys - 1;
-#pragma unroll
-    for (int n = 0; n < 16; ++n) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e)
-        scores[4 * n + 2 * r + e] += raw_position(own[own_buckets[-(8 * n + e)]]);
-    }
-  }
-}
-template <class P>
-__device__ __forceinline__ void add_key_positions(const AttentionLaunch& args, const Tile& tile,
-                                                  int row, int key, const uint16_t* buckets,
-                                                  float (&scores)[64]) {
-  const AttentionPositions& positions = args.key_positions;
-  const int t = static_cast<int>(threadIdx.x) % 4;
-  const int last = static_cast<int>(tile.keys) - 1 - key - 2 * t;
-  const P* first =
-      static_cast<const P*>(positions.data) + positions_of(positions, tile, tile.key + key + 2 * t);
-  const uint16_t* own_buckets = buckets + row % kGroupQueries - 2 * t + kKeys - 1;
-#pragma unroll
-  for (int n = 0; n < 16; ++n) {
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int j = 8 * n + e < last ? 8 * n + e : last;
-      const P* keys = first + j * positions.row;
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-        scores[4 * n + 2 * r + e] += raw_position(keys[own_buckets[8 * r - (8 * n + e)]]);
-    }
-  }
-}
-__device__ inline void add_positions(const AttentionLaunch& args, const Tile& tile, int row,
-                                     int key, const StepBuckets& buckets, float (&scores)[64]) {
-  const auto by_type = [](const AttentionPositions& positions, const auto& add) {
-    if (positions.data == nullptr) return;
-    if (positions.type == AttentionType::kF16) return add(__half());
-    if (positions.type == AttentionType::kBF16) return add(__nv_bfloat16());
-    add(float());
-  };
-  by_type(args.query_positions, [&](auto p) {
-    add_query_positions<decltype(p)>(args, tile, row, buckets.of_query, scores);
-  });
-  by_type(args.key_positions, [&](auto p) {
-    add_key_positions<decltype(p)>(args, tile, row, key, buckets.of_key, scores);
-  });
-}
 // Rows that keep_queries hides: every key that exists has the score of a hidden one.
 __device__ inline void hide_queries(const AttentionLaunch& args, const Tile& tile, int row,
                                     float inverse_scale, float (&scores)[64]) {
@@ -236,13 +134,15 @@ __device__ inline void hide_queries(const AttentionLaunch& args, const Tile& til
 }
 
 // Bias and masks of the step that starts at `key`; scores are raw. bias_by_key: the step's biases
-// in shared memory where all queries have the same, else null. buckets: the step's, of kPositions.
+// in shared memory where all queries have the same, else null. buckets, positions: the step's,
+// of kPositions.
 template <Masks kMasks>
 __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile, int row, int key,
                                    const KeptKeys& kept, const float* bias_by_key,
-                                   const StepBuckets* buckets, float inverse_scale,
-                                   float (&scores)[64]) {
-  if constexpr (kMasks == Masks::kPositions) add_positions(args, tile, row, key, *buckets, scores);
+                                   const StepBuckets* buckets, PositionsOfStep positions,
+                                   float inverse_scale, float (&scores)[64]) {
+  if constexpr (kMasks == Masks::kPositions)
+    add_positions(args, tile, row, key, *buckets, positions, scores);
   if (kMayAdd<kMasks> && __builtin_expect(bias_by_key != nullptr, 0)) {
     for_each_score(scores, [&](float& score, int n, int within, int) {
       score += bias_by_key[8 * n + within];

@@ -1,6 +1,6 @@
 // Matrix products of any strides; contract in matmul.h, tiles in device/product.cuh. C++17.
 #include "backend/cuda/device/product.cuh"
-#include "backend/cuda/kernels/linear/matmul.h"
+#include "backend/cuda/kernels/linear/matmul_runs.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -107,12 +107,63 @@ __global__ void __launch_bounds__(kBlock)
 
 StridedProduct product_of(const ProductLaunch& p) { return {p, p.rows, p.cols, p.batches, p.k}; }
 
+// ---- matmul_runs.cuh
+
+constexpr int kMultiprocessors = 132;
+
+bool has_runs(const Matrices& m, int batch_axes, int64_t step) {
+  bool aligned = reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && step % runs::kChunk == 0;
+  for (int axis = 0; axis < batch_axes; ++axis)
+    aligned = aligned && m.batch_step[axis] % runs::kChunk == 0;
+  return aligned;
+}
+bool is_along_k(const ProductLaunch& p) {
+  return p.b.row_step == 1 && has_runs(p.b, p.batch_axes, p.b.col_step);
+}
+constexpr int64_t tiles_of(int64_t size, int tile) { return (size + tile - 1) / tile; }
+int64_t run_tiles(const ProductLaunch& p) {
+  return tiles_of(p.rows, runs::kRows) * tiles_of(p.cols, runs::kCols) * p.batches;
+}
+// Smaller tiles occupy more multiprocessors where these would leave most without work.
+bool takes_runs(const ProductLaunch& p) {
+  const int64_t tiles = run_tiles(p);
+  return tiles >= kMultiprocessors / 3 && tiles < int64_t{1} << 31 && p.k % runs::kChunk == 0 &&
+         p.cols % runs::kChunk == 0 && p.addend.data == nullptr && p.a.col_step == 1 &&
+         has_runs(p.a, p.batch_axes, p.a.row_step) &&
+         (is_along_k(p) || (p.b.col_step == 1 && has_runs(p.b, p.batch_axes, p.b.row_step))) &&
+         p.c.type == p.a.type && p.c.col_step == 1 && has_runs(p.c, p.batch_axes, p.c.row_step);
+}
+runs::Launch runs_of(const ProductLaunch& p) {
+  return {p, static_cast<uint32_t>(tiles_of(p.rows, runs::kRows)),
+          static_cast<uint32_t>(tiles_of(p.cols, runs::kCols)),
+          static_cast<uint32_t>(run_tiles(p))};
+}
+template <class T, bool kAlongK>
+cudaError_t launch_runs(const runs::Launch& launch, cudaStream_t stream) {
+  constexpr int kBytes = runs::kStages * runs::kStageBytes, kMost = 2 * kMultiprocessors;
+  const auto kernel = &runs::multiply_runs<T, kAlongK>;
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  if (status != cudaSuccess) return status;
+  const unsigned blocks = launch.tiles < kMost ? launch.tiles : kMost;
+  kernel<<<blocks, runs::kThreads, kBytes, stream>>>(launch);
+  return cudaGetLastError();
+}
+template <class T>
+cudaError_t launch_runs(const runs::Launch& launch, cudaStream_t stream) {
+  return is_along_k(launch.p) ? launch_runs<T, true>(launch, stream)
+                              : launch_runs<T, false>(launch, stream);
+}
+
 }  // namespace
 
 cudaError_t multiply(const ProductLaunch& p, bool tensor_cores, cudaStream_t stream) {
   const StridedProduct s = product_of(p);
   if (p.rows == 0 || p.cols == 0 || p.batches == 0) return cudaSuccess;
   const dim3 grid = product_grid(s);
+  if (tensor_cores && takes_runs(p))
+    return p.a.type == DType::kF16 ? launch_runs<__half>(runs_of(p), stream)
+                                   : launch_runs<__nv_bfloat16>(runs_of(p), stream);
   if (!tensor_cores)
     product_f32<<<grid, kBlock, 0, stream>>>(s);
   else if (p.a.type == DType::kF16)

@@ -33,7 +33,8 @@ struct ProductLaunch {
 /// Sums in f32, k upwards (tensor cores: 16 at a time), whatever the other sizes are: a row's bits
 /// depend on the row, on b and on k. Each result is rounded once to c's type.
 /// Error   <= k·2^-24·Σ|a||b|, in practice √k; plus half an ulp of c.
-/// Cost    tiles of 64 × 64, each reading its rows and columns once. No workspace.
+/// Cost    tiles of 64 × 64, each reading its rows and columns once; of 128 × 128, at the memory's
+///         speed, where rows are runs of 8 aligned elements and the tiles many. No workspace.
 cudaError_t multiply(const ProductLaunch& p, bool tensor_cores, cudaStream_t stream);
 
 /// The same with integers of one type (no addend, alpha 1), which wrap; one thread per element.
