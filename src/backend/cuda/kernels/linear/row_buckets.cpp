@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
-#include <vector>
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
@@ -62,26 +61,6 @@ std::array<std::string, kRowBuckets.size()> record_of(std::string_view text) {
   return choices;
 }
 
-namespace {
-
-// Numbers that are finite and of about 1 or less in every type of operands, no two rows alike:
-// products of zeros take less power, so that the clock stays higher than in a model and another
-// shape is the fastest.
-void fill_operand(std::byte* to, size_t bytes) {
-  std::vector<uint16_t> part((size_t{1} << 19) - 1);
-  uint64_t state = 0x9e3779b97f4a7c15u;
-  for (uint16_t& pair : part) {
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;  // xorshift
-    pair = static_cast<uint16_t>((state & 0x83bf) | 0x3800);
-  }
-  const size_t of_part = part.size() * sizeof(uint16_t);
-  for (size_t at = 0; at < bytes; at += of_part)
-    check_cuda(cudaMemcpy(to + at, part.data(), std::min(of_part, bytes - at), cudaMemcpyDefault),
-               "filling an operand to be timed");
-}
-
-}  // namespace
-
 std::string tune_tiles(const TuneCall& call, const WeightShape& shape,
                        std::span<const RowInput> others, const TileShapes& tiles,
                        const std::function<void(const TileRun&)>& run) {
@@ -93,7 +72,6 @@ std::string tune_tiles(const TuneCall& call, const WeightShape& shape,
   const DeviceMemory x(call.device, bytes(shape.k, in[0])), y(call.device, bytes(shape.n, out[0]));
   in[0].data = x.data();
   out[0].data = y.data();
-  fill_operand(x.data(), bytes(shape.k, in[0]));
   std::deque<DeviceMemory> arrays;
   for (const RowInput& other : others) {
     if (!given(in, other.input)) continue;
