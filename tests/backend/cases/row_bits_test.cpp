@@ -79,6 +79,33 @@ TEST_F(RowBits, OfLinearDependOnNeitherRowsNorThreads) {
   }
 }
 
+// Many rows and few have tiles of different sizes.
+TEST_F(RowBits, OfMatMulDoNotDependOnRows) {
+  Maker make(14);
+  constexpr int64_t kMost = 2048;
+  for (const auto& [k, n] : {std::pair<int64_t, int64_t>{64, 512}, {72, 520}, {1000, 264}}) {
+    OpCase product{.op = OpKind::kMatMul};
+    product.inputs = {{.value = make.normal({kMost, k}), .batch_axis = 0},
+                      {.value = make.normal({k, n})}};
+    OpCase transposed{.op = OpKind::kGemm, .attrs = encode(GemmAttrs{.trans_b = true})};
+    transposed.inputs = {product.inputs[0], {.value = make.normal({n, k})}};
+    for (OpCase* c : {&product, &transposed}) {
+      c->outputs = {{.shape = {kMost, n}, .batch_axis = 0}};
+      for (const OpCase& full : in_each_type(*c)) {
+        for (const KernelDef* kernel : rows_of(full)) {
+          const Tensor reference = run_kernel(*kernel, first_rows(full, kMost), {})[0];
+          for (int64_t m : {1, 17, 128, 1000}) {
+            const Tensor y = run_kernel(*kernel, first_rows(full, m), {})[0];
+            ASSERT_EQ(std::memcmp(y.data(), reference.data(), y.bytes()), 0)
+                << kernel->name << " K=" << k << " N=" << n << " M=" << m << " "
+                << name(full.inputs[0].value.dtype());
+          }
+        }
+      }
+    }
+  }
+}
+
 // Tokens [begin, end) of [1, tokens, heads, dim].
 Tensor tokens(const Tensor& t, int64_t begin, int64_t end) {
   const auto token = t.bytes() / static_cast<size_t>(t.shape()[1]);
