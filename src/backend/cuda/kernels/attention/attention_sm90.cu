@@ -3,10 +3,10 @@
 // products are wgmma. Head sizes 32 and 64: two blocks share a multiprocessor, so that one's
 // products run beside the other's softmax; steps whose keys are all hidden are left out where that
 // changes nothing, and two heads of a sequence of at most 64 tokens share a block, a warpgroup
-// each. Head size 128: P·V of a step runs beside the softmax of the next one. A row's bits depend
-// on its query, keys and masks alone: the number of warpgroups changes none. At most 128 keys:
-// attention_short.cu. Contract: attention.h. C++17. Source: Shah et al., FlashAttention-3,
-// arXiv:2407.08608.
+// each. Head size 128: P·V of a step runs beside the softmax of the next one. Scores by relative
+// position: attention_positions.cuh. A row's bits depend on its query, keys and masks alone: the
+// number of warpgroups changes none. At most 128 keys: attention_short.cu. Contract: attention.h.
+// C++17. Source: Shah et al., FlashAttention-3, arXiv:2407.08608.
 #include <algorithm>
 
 #include "backend/cuda/kernels/attention/attention_sm90.cuh"
@@ -424,8 +424,8 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   attend_keys<T, kDim, kGroups, kMasks, kParts>(args, tile, ring, places);
 }
 
-// Blocks of a multiprocessor; those that read relative positions have their registers full of
-// loads.
+// Blocks that the compiler leaves registers for. Those that read relative positions take all that a
+// thread can have, and two of one warpgroup still fit.
 template <int kDim, Masks kMasks>
 constexpr int kBlocks = kDim <= 64 && kMasks != Masks::kPositions ? 2 : 1;
 
