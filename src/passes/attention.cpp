@@ -181,13 +181,18 @@ bool replace_attention(Graph& graph, const AttentionMatch& m, BucketLists& lists
   inputs[2] = to_bshd(m.v);
   inputs.resize(AttentionAttrs::kKeepQueries + 1, kNoValue);
   using enum AttentionAttrs::Input;
+  const bool both = m.query_positions && m.key_positions && distances == keys + keys;
+  const auto buckets = [&](const RelativeIndex& index, bool backwards) {
+    return both ? lists.get(graph, index, keys, backwards)
+                : lists.get(graph, index, keys, distances, backwards);
+  };
   if (m.query_positions) {
     inputs[kQueryPositions] = position_rows(graph, m, *m.query_positions, heads, origins);
-    inputs[kQueryBuckets] = lists.get(graph, *found->query, keys, distances, false);
+    inputs[kQueryBuckets] = buckets(*found->query, false);
   }
   if (m.key_positions) {
     inputs[kKeyPositions] = position_rows(graph, m, *m.key_positions, heads, origins);
-    inputs[kKeyBuckets] = lists.get(graph, *found->key, keys, distances, true);
+    inputs[kKeyBuckets] = buckets(*found->key, true);
   }
   inputs[kKeepQueries] = split_mask(graph, masks->keep_queries, rank, heads, origins);
   while (inputs.back() == kNoValue) inputs.pop_back();

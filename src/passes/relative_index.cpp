@@ -117,9 +117,8 @@ std::optional<RelativeIndex> RelativeIndex::find(const Graph& graph, ValueId ind
   return found;
 }
 
-ValueId RelativeIndex::emit(Graph& graph, const Dim& before, const Dim& count,
-                            bool backwards) const {
-  std::map<ValueId, ValueId> lists;
+ValueId RelativeIndex::emit(Graph& graph, const Dim& before, const Dim& count, bool backwards,
+                            std::map<ValueId, ValueId>& lists) const {
   const auto list_of = [&](ValueId value) {
     if (value == kNoValue) return value;
     const auto [it, fresh] = lists.try_emplace(value, kNoValue);
@@ -134,6 +133,7 @@ ValueId RelativeIndex::emit(Graph& graph, const Dim& before, const Dim& count,
   };
   for (NodeId id : nodes_) {
     const Node node = graph.node(id);
+    if (lists.contains(node.outputs[0])) continue;
     if (keeps_elements(node.op)) {
       lists[node.outputs[0]] = list_of(node.inputs[0]);
       continue;
@@ -145,11 +145,30 @@ ValueId RelativeIndex::emit(Graph& graph, const Dim& before, const Dim& count,
   return list_of(value_);
 }
 
+ValueId BucketLists::get(Graph& graph, const RelativeIndex& index, const Dim& places,
+                         bool backwards) {
+  const Key key{index.value(), places.str(), {}, backwards};
+  const auto [it, fresh] = lists_.try_emplace(key, kNoValue);
+  if (!fresh) return it->second;
+  const Dim count = places + places;
+  const ValueId both = index.emit(graph, places, count + Dim(1), false, shared_[places.str()]);
+  const auto numbers = [&](const Dim& d) {
+    ShapeValuesAttrs attrs;
+    attrs.values = {d};
+    return ops::emit(graph, kShapeValues, {}, attrs, {});
+  };
+  const ValueId start = numbers(backwards ? count : Dim(0)),
+                end = numbers(backwards ? Dim(0) : count), axes = numbers(Dim(0)),
+                step = numbers(Dim(backwards ? -1 : 1));
+  return it->second = ops::emit(graph, kSlice, {both, start, end, axes, step}, SliceAttrs{}, {});
+}
+
 ValueId BucketLists::get(Graph& graph, const RelativeIndex& index, const Dim& before,
                          const Dim& count, bool backwards) {
   const Key key{index.value(), before.str(), count.str(), backwards};
   const auto [it, fresh] = lists_.try_emplace(key, kNoValue);
-  if (fresh) it->second = index.emit(graph, before, count, backwards);
+  std::map<ValueId, ValueId> own;
+  if (fresh) it->second = index.emit(graph, before, count, backwards, own);
   return it->second;
 }
 

@@ -18,8 +18,10 @@ class RelativeIndex {
   /// Empty if that is not proven, or if an element may not be in [0, size).
   static std::optional<RelativeIndex> find(const Graph& graph, ValueId index, int64_t size);
 
-  /// The list f(n − before), n in [0, count); or backwards, f(before − n). Emits its nodes.
-  ValueId emit(Graph& graph, const Dim& before, const Dim& count, bool backwards) const;
+  /// The list f(n − before), n in [0, count); or backwards, f(before − n). Emits its nodes, but for
+  /// those in `lists`: what became of each value. It is for one `before`, `count` and direction.
+  ValueId emit(Graph& graph, const Dim& before, const Dim& count, bool backwards,
+               std::map<ValueId, ValueId>& lists) const;
 
   ValueId value() const { return value_; }
 
@@ -34,10 +36,14 @@ class BucketLists {
  public:
   ValueId get(Graph& graph, const RelativeIndex& index, const Dim& before, const Dim& count,
               bool backwards);
+  /// As get(places, 2·places): a part of the list of all distances from -places to places, so that
+  /// what two indices share is computed once for both directions.
+  ValueId get(Graph& graph, const RelativeIndex& index, const Dim& places, bool backwards);
 
  private:
   using Key = std::tuple<ValueId, std::string, std::string, bool>;
   std::map<Key, ValueId> lists_;
+  std::map<std::string, std::map<ValueId, ValueId>> shared_;  // by `places`
 };
 
 }  // namespace vernier::passes

@@ -156,18 +156,32 @@ TEST(RelativePositions, ZeroedProbabilitiesAreAnAttribute) {
 }
 
 // Buckets whose width grows with the distance: floats on the way.
+// Far distances share buckets, as %bucket.
+const std::string kLogarithmic =
+    "%sign = Sign(%far) %lt = Less(%far, i64{2}) %gt = Greater(%far, i64{-2}) "
+    "%near = And(%lt, %gt) %abs = Abs(%far) %w = Where(%near, i64{1}, %abs) %f = Cast(%w) "
+    "{to=f32} %h = Mul(%f, f32{0.5}) %l = Log(%h) %e = Mul(%l, f32{1.5}) %i = Ceil(%e) "
+    "%u = Add(%i, f32{2}) %le = LessOrEqual(%w, i64{2}) %ff = Cast(%far) {to=f32} "
+    "%sf = Cast(%sign) {to=f32} %us = Mul(%u, %sf) %x = Where(%le, %ff, %us) "
+    "%x1 = Reshape(%x) {shape=(1, s, s), has_shape=true} %bucket = Cast(%x1) {to=i64} ";
+
 TEST(RelativePositions, OfLogarithmicBuckets) {
-  const std::string buckets =
-      "%sign = Sign(%far) %lt = Less(%far, i64{2}) %gt = Greater(%far, i64{-2}) "
-      "%near = And(%lt, %gt) %abs = Abs(%far) %w = Where(%near, i64{1}, %abs) %f = Cast(%w) "
-      "{to=f32} %h = Mul(%f, f32{0.5}) %l = Log(%h) %e = Mul(%l, f32{1.5}) %i = Ceil(%e) "
-      "%u = Add(%i, f32{2}) %le = LessOrEqual(%w, i64{2}) %ff = Cast(%far) {to=f32} "
-      "%sf = Cast(%sign) {to=f32} %us = Mul(%u, %sf) %x = Where(%le, %ff, %us) "
-      "%x1 = Reshape(%x) {shape=(1, s, s), has_shape=true} %bucket = Cast(%x1) {to=i64} ";
-  const auto graph =
-      raised(kHeads + kDistance + buckets + of_queries("%bucket") + "%s = Add(%m, %a) " + kOut);
+  const auto graph = raised(kHeads + kDistance + kLogarithmic + of_queries("%bucket") +
+                            "%s = Add(%m, %a) " + kOut);
   ASSERT_NE(attention_of(*graph), nullptr) << structure(*graph);
   EXPECT_EQ(pairs_in(*graph), 0) << structure(*graph);
+}
+
+// What both indices are made of is computed once, although keys read it backwards.
+TEST(RelativePositions, OfQueriesAndKeysShareTheirBuckets) {
+  std::string of_keys = kOfKeys;
+  of_keys.replace(of_keys.find("%far"), 4, "%bucket");
+  const auto graph = raised(kHeads + kDistance + kLogarithmic + of_queries("%bucket") + of_keys +
+                            kSum + kMasked + kOut);
+  ASSERT_NE(attention_of(*graph), nullptr) << structure(*graph);
+  int logarithms = 0;
+  for (ir::NodeId id : graph->order()) logarithms += graph->node(id).op == OpKind::kLog;
+  EXPECT_EQ(logarithms, 1) << structure(*graph);
 }
 
 // ---- what stays
