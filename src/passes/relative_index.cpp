@@ -85,16 +85,10 @@ bool is_clipped(const Graph& graph, ValueId value, int64_t size) {
 
 // Integers from `start` on, `count` of them; one number if they are the same.
 ValueId emit_range(Graph& graph, const Dim& start, int64_t step, const Dim& count, DType dtype) {
-  const auto number = [&](const Dim& d) {
-    ShapeValuesAttrs attrs;
-    attrs.values = {d};
-    attrs.scalar = true;
-    return ops::emit(graph, kShapeValues, {}, attrs, {});
-  };
-  ValueId range = number(start);
+  ValueId range = emit_size(graph, start);
   if (step != 0) {
-    const ValueId end = number(start + Dim(step) * count);
-    range = ops::emit(graph, kRange, {range, end, number(step)}, NoAttrs{}, {});
+    const ValueId end = emit_size(graph, start + Dim(step) * count);
+    range = ops::emit(graph, kRange, {range, end, emit_size(graph, step)}, NoAttrs{}, {});
   }
   if (dtype == DType::kI64) return range;
   CastAttrs cast;
@@ -152,24 +146,20 @@ ValueId BucketLists::get(Graph& graph, const RelativeIndex& index, const Dim& pl
   if (!fresh) return it->second;
   const Dim count = places + places;
   const ValueId both = index.emit(graph, places, count + Dim(1), false, shared_[places.str()]);
-  const auto numbers = [&](const Dim& d) {
-    ShapeValuesAttrs attrs;
-    attrs.values = {d};
-    return ops::emit(graph, kShapeValues, {}, attrs, {});
-  };
-  const ValueId start = numbers(backwards ? count : Dim(0)),
-                end = numbers(backwards ? Dim(0) : count), axes = numbers(Dim(0)),
-                step = numbers(Dim(backwards ? -1 : 1));
-  return it->second = ops::emit(graph, kSlice, {both, start, end, axes, step}, SliceAttrs{}, {});
+  const ValueId start = emit_size_list(graph, backwards ? count : Dim(0)),
+                end = emit_size_list(graph, backwards ? Dim(0) : count),
+                step = emit_size_list(graph, backwards ? -1 : 1);
+  return it->second =
+             ops::emit(graph, kSlice, {both, start, end, kNoValue, step}, SliceAttrs{}, {});
 }
 
 ValueId BucketLists::get(Graph& graph, const RelativeIndex& index, const Dim& before,
                          const Dim& count, bool backwards) {
   const Key key{index.value(), before.str(), count.str(), backwards};
   const auto [it, fresh] = lists_.try_emplace(key, kNoValue);
+  if (!fresh) return it->second;
   std::map<ValueId, ValueId> own;
-  if (fresh) it->second = index.emit(graph, before, count, backwards, own);
-  return it->second;
+  return it->second = index.emit(graph, before, count, backwards, own);
 }
 
 }  // namespace vernier::passes

@@ -61,6 +61,14 @@ bool become_uniform(Graph& graph, NodeId node, double c) {
   return true;
 }
 
+ValueId emit_size(Graph& graph, const Dim& size) {
+  return ops::emit(graph, OpKind::kShapeValues, {},
+                   ShapeValuesAttrs{.values = {size}, .scalar = true}, {});
+}
+ValueId emit_size_list(Graph& graph, const Dim& size) {
+  return ops::emit(graph, OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {size}}, {});
+}
+
 ShapeAttrs shape_attrs(SymShape shape) {
   ShapeAttrs attrs;
   // A 0 is an empty axis, not "copy from the input".

@@ -47,6 +47,10 @@ using analysis::users_of;
 ValueId add_constant_like(Graph& graph, ValueId like, Tensor tensor);
 /// A rank-0 constant.
 ValueId add_scalar(Graph& graph, DType dtype, double value);
+/// A size as an i64 number.
+ValueId emit_size(Graph& graph, const Dim& size);
+/// As a list of one.
+ValueId emit_size_list(Graph& graph, const Dim& size);
 /// Turns a one-output node into another operator in place; its output value and origins stay.
 void mutate(Graph& graph, NodeId node, OpKind op, std::vector<ValueId> inputs, AttrBytes attrs);
 template <class A>

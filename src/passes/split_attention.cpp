@@ -92,13 +92,9 @@ class Split {
     return ops::emit(graph_, kGather, {list, at}, AxisAttrs{0}, {});
   }
   ValueId range(const Dim& begin, const Dim& end) {
-    const auto number = [&](const Dim& d) {
-      ShapeValuesAttrs attrs;
-      attrs.values = {d};
-      attrs.scalar = true;
-      return ops::emit(graph_, kShapeValues, {}, attrs, {});
-    };
-    return ops::emit(graph_, kRange, {number(begin), number(end), number(1)}, NoAttrs{}, {});
+    return ops::emit(graph_, kRange,
+                     {emit_size(graph_, begin), emit_size(graph_, end), emit_size(graph_, 1)},
+                     NoAttrs{}, {});
   }
   ValueId gathered(ValueId x, ValueId index, const SymShape& wide) {
     const ValueId out =
