@@ -185,17 +185,18 @@ double noise_rms(const Pool& pool) {
 
 double noise_limit(const Context& context, const std::string& name) {
   constexpr double kDeviations = 6;  // the largest of 10^6 normal values is below 5
-  constexpr double kLargest = 4;     // rows and channels differ in scale: of the largest one seen
+  // Rows and channels differ in scale: of the largest one seen. In f32 it is drawn once, but what
+  // sums are granted is several times what they lose.
+  constexpr double kLargest = 4, kLargestF32 = 2;
   const auto it = context.precision.pools.find(name);
   if (it == context.precision.pools.end() || it->second.noise_elems == 0) return 0;
   const Pool& pool = it->second;
   // rms(F − R) may be this, and an element of it as much larger as one of the noise.
   const double rewrite = context.precision.rewrite_limit *
                          std::sqrt(pool.exact / static_cast<double>(pool.noise_elems));
-  double noise = kDeviations * noise_rms(pool);
-  if (context.precision.narrowest != DType::kF32)
-    noise = std::max(noise, kLargest * pool.noise_max);
-  return noise + kDeviations * rewrite;
+  const bool is_f32 = context.precision.narrowest == DType::kF32;
+  const double largest = (is_f32 ? kLargestF32 : kLargest) * pool.noise_max;
+  return std::max(kDeviations * noise_rms(pool), largest) + kDeviations * rewrite;
 }
 
 namespace {

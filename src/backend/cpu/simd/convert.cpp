@@ -25,6 +25,16 @@ namespace vernier::backend::cpu {
 HWY_EXPORT(Widen);
 HWY_EXPORT(Narrow);
 
+bool cpu_has_bf16() {
+#if (HWY_TARGETS & HWY_AVX3) && HWY_ARCH_X86
+  static const bool has =
+      (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") != 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
 void widen(DType type, const std::byte* src, float* dst, int64_t n) {
   HWY_DYNAMIC_DISPATCH(Widen)(type, src, dst, n);
 }

@@ -7,6 +7,10 @@
 
 namespace vernier::backend::cpu {
 
+/// Whether AVX-512 of this CPU has instructions for bf16: it rounds to it and multiplies pairs of
+/// it.
+bool cpu_has_bf16();
+
 /// dst[i] = src[i], exact. `type` is that of src: f32, f16 or bf16. Arrays must not overlap.
 void widen(DType type, const std::byte* src, float* dst, int64_t n);
 /// dst[i] = src[i] rounded once to `type`, that of dst. Arrays must not overlap.

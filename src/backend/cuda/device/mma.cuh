@@ -15,6 +15,10 @@ __device__ inline void copy_16_async(uint32_t dst, const void* src, int bytes) {
 }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// For all that were committed but the last group.
+__device__ inline void wait_for_copies_but_last() {
+  asm volatile("cp.async.wait_group 1;" ::: "memory");
+}
 
 // Four 8x8 matrices; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ inline void load_matrices(uint32_t (&m)[4], uint32_t row) {

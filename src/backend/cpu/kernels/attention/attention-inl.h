@@ -72,6 +72,15 @@ HWY_INLINE StoredRows head_rows(const TensorArg& t, int64_t batch, int64_t row, 
   return {t.data + at * static_cast<int64_t>(size_bytes(t.dtype)), t.strides[1], t.dtype};
 }
 
+/// Asks for rows into the second-level cache.
+HWY_INLINE void fetch_rows(const StoredRows& rows, int64_t count, int64_t width) {
+  constexpr int64_t kLine = 64;
+  const int64_t bytes = width * static_cast<int64_t>(size_bytes(rows.dtype));
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(rows.row(i) + at, 0, 2);
+  }
+}
+
 /// The same in f32: row i at data + i·step.
 struct HeadView {
   const float* data;
@@ -143,7 +152,7 @@ struct PairProduct {
 
 HWY_INLINE VF32 add_pair_products(VF32 sums, VU32 a, VU32 b) {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  // AVX3 as Highway compiles it has no BF16; the instruction is there (cpu_has_pairs).
+  // AVX3 as Highway compiles it has no BF16; the instruction is there (cpu_has_bf16).
   asm("vdpbf16ps %2, %1, %0" : "+v"(sums.raw) : "v"(b.raw), "v"(a.raw));
 #else
   (void)a, (void)b;
@@ -213,11 +222,12 @@ HWY_INLINE void multiply_pairs(const PairProduct& p, int64_t rows) {
 /// Lanes of two rows, rounded to bf16, as pairs.
 HWY_INLINE VU32 pairs_of_rows(VF32 low, VF32 high) {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  __m256i l, h;
-  asm("vcvtneps2bf16 %1, %0" : "=v"(l) : "v"(low.raw));
-  asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(high.raw));
-  return VU32{
-      _mm512_or_si512(_mm512_cvtepu16_epi32(l), _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
+  __m512i halves;  // low, then high
+  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(halves) : "v"(high.raw), "v"(low.raw));
+  HWY_ALIGN static constexpr uint16_t kInTurns[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return VU32{_mm512_permutexvar_epi16(_mm512_load_si512(kInTurns), halves)};
 #else
   return hn::Or(hn::ShiftRight<16>(round_to_bf16(low)), round_to_bf16(high));
 #endif
@@ -355,7 +365,8 @@ HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, 
       }
     }
     const auto probability = [&](int64_t key) HWY_ATTR {
-      const VF32 p = exp_normal_f32(d, hn::Sub(hn::LoadU(d, column + key * tile), base));
+      const VF32 x = hn::Sub(hn::LoadU(d, column + key * tile), base);
+      const VF32 p = kPairs ? exp_for_bf16(d, x) : exp_normal_f32(d, x);
       sum = hn::Add(sum, p);
       return p;
     };
@@ -574,6 +585,14 @@ HWY_INLINE bool find_not_finite(const AttentionRun& run, int64_t batch, int64_t 
   return true;
 }
 
+/// Asks for the queries and the first keys and values of a task.
+HWY_INLINE void fetch_task(const AttentionRun& run, const AttentionTask& task) {
+  const int64_t kv_head = task.head / run.heads_per_kv, keys = std::min(kKeyBlock, task.keys);
+  fetch_rows(head_rows(run.q, task.batch, task.q_begin, task.head), task.queries, run.q.dim(3));
+  fetch_rows(head_rows(run.k, task.batch, task.k_begin, kv_head), keys, run.k.dim(3));
+  fetch_rows(head_rows(run.v, task.batch, task.k_begin, kv_head), keys, run.v.dim(3));
+}
+
 /// All keys for the tiles of one task.
 inline void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
   const int64_t tile = tile_queries(), width = lanes_of_f32();
@@ -583,6 +602,7 @@ inline void AttendTask(const AttentionRun& run, const AttentionTask& task, int p
   std::optional<TileScope> tile_shapes;
   if (on_tiles) tile_shapes.emplace();
   const int64_t tiles = (task.queries + tile - 1) / tile;
+  if (task.next != nullptr) fetch_task(run, *task.next);
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t queries = std::min(tile, task.queries - t * tile);
     const StoredRows q = head_rows(run.q, task.batch, task.q_begin + t * tile, task.head);

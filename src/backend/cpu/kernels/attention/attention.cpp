@@ -70,13 +70,9 @@ constexpr bool kPairsCompiled = true;
 TileCode code_of_pairs() {
   return {&N_AVX3::TileQueries, &N_AVX3::ScratchElems, &N_AVX3::AttendTask};
 }
-bool cpu_has_pairs() {
-  return (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") != 0;
-}
 #else
 constexpr bool kPairsCompiled = false;
 TileCode code_of_pairs() { return {}; }
-bool cpu_has_pairs() { return false; }
 #endif
 
 // On one CPU a step always has the same code, so that its bits are the same.
@@ -409,6 +405,17 @@ int64_t tiles_per_task(int64_t total_tiles, int threads) {
   return std::clamp<int64_t>(total_tiles / (4 * threads), 1, kTilesPerGroup);
 }
 
+// Heads that one thread has together, because their results share a line of the cache; one where
+// there would be too few for all threads.
+int64_t heads_together(const AttentionRun& run, int64_t sequences, int threads) {
+  constexpr int64_t kLine = 64;
+  const int64_t heads = run.q.dim(2);
+  const auto elem = static_cast<int64_t>(run.next.q != nullptr ? 1 : size_bytes(run.out.dtype));
+  const int64_t together = kLine / (run.v.dim(3) * elem);
+  const bool fits = together > 1 && heads % together == 0;
+  return fits && sequences * heads / together >= 4 * threads ? together : 1;
+}
+
 void launch(const LaunchCall& call) {
   const Sequences sequences(call);
   if (call.out[0].elems() == 0) return;
@@ -426,8 +433,17 @@ void launch(const LaunchCall& call) {
   for (int64_t i = 0; i < sequences.count(); ++i)
     tiles += (sequences.at(i).queries + tile - 1) / tile * heads;
   const int64_t step = tile * tiles_per_task(tiles, threads.size());
+  const int64_t together = heads_together(run, sequences.count(), threads.size());
   threads.parallel_for(threads.size(), 1, [&](int64_t first, int64_t last, int part) {
     for (int64_t dealt = first; dealt < last; ++dealt) {
+      // One task behind, so that a task knows the next one.
+      std::optional<AttentionTask> before;
+      AttentionRun run_before;
+      const auto attend_before = [&](const AttentionTask* next) {
+        if (!before) return;
+        before->next = next;
+        attend(run_before, *before, part);
+      };
       for (int64_t i = 0; i < sequences.count(); ++i) {
         const Sequence s = sequences.at(i);
         AttentionRun own = run;
@@ -436,20 +452,23 @@ void launch(const LaunchCall& call) {
         for (int64_t head = 0; s.keys > 0 && head < heads; ++head) {
           for (int64_t q = 0; q < s.queries; q += step) {
             // Each part gets early and late blocks (with causal: light and heavy ones).
-            if ((i * heads + head + q / step) % threads.size() != dealt) continue;
-            attend(own,
-                   {.batch = s.batch,
-                    .head = head,
-                    .q_begin = s.q_begin + q,
-                    .queries = std::min(step, s.queries - q),
-                    .sequence_q_begin = s.q_begin,
-                    .k_begin = s.k_begin,
-                    .keys = s.keys,
-                    .causal_offset = s.keys - s.queries},
-                   part);
+            if ((i * heads / together + head / together + q / step) % threads.size() != dealt)
+              continue;
+            const AttentionTask task{.batch = s.batch,
+                                     .head = head,
+                                     .q_begin = s.q_begin + q,
+                                     .queries = std::min(step, s.queries - q),
+                                     .sequence_q_begin = s.q_begin,
+                                     .k_begin = s.k_begin,
+                                     .keys = s.keys,
+                                     .causal_offset = s.keys - s.queries};
+            attend_before(&task);
+            before = task;
+            run_before = own;
           }
         }
       }
+      attend_before(nullptr);
     }
   });
 }
@@ -502,7 +521,7 @@ constexpr KernelBody attention_bf16{
     .numerics = &bf16_numerics,
     .strided_inputs = kStrided,
     .create = [](const CreateCall&) -> std::unique_ptr<KernelState> {
-      if (!kPairsCompiled || !cpu_has_pairs()) return nullptr;
+      if (!kPairsCompiled || !cpu_has_bf16()) return nullptr;
       return std::make_unique<PairsState>();
     },
     .prepare = &prepare,

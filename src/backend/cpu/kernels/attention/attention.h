@@ -84,6 +84,9 @@ struct AttentionTask {
   int64_t sequence_q_begin = 0;      ///< first row of the sequence, for causal masks
   int64_t k_begin = 0, keys = 0;
   int64_t causal_offset = 0;  ///< keys − queries of the sequence
+  /// What the thread does next, whose rows are fetched meanwhile: they are too far apart for the
+  /// CPU to foresee. Null: nothing.
+  const AttentionTask* next = nullptr;
 };
 
 }  // namespace vernier::backend::cpu

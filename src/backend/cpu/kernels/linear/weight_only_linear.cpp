@@ -28,6 +28,7 @@
 #include <optional>
 
 #include "backend/cpu/kernels/linear/linear.h"
+#include "backend/cpu/simd/convert.h"
 #include "backend/cpu/simd/tiles.h"
 #include "backend/supports.h"
 
@@ -270,9 +271,7 @@ int64_t rounded_up(int64_t count, int64_t to) { return (count + to - 1) / to * t
 // Pairs of bf16, where the code that has the instruction is compiled and may run.
 #if (HWY_TARGETS & HWY_AVX3) && HWY_ARCH_X86
 Products best_products() {
-  const bool has_pairs =
-      (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") != 0;
-  if (!has_pairs) return Products::kFloat;
+  if (!cpu_has_bf16()) return Products::kFloat;
   return __builtin_cpu_supports("avx512vbmi") != 0 ? Products::kPairsByTables : Products::kPairs;
 }
 void run_panel(const WeightTiles& t) {

@@ -49,38 +49,27 @@ __device__ inline Tile tile_at(const Launch& launch, uint32_t index) {
   return tile;
 }
 
-// [128 rows][64] in shared memory, rows of 128 bytes; chunks of 8 rows in one column lie in
-// different banks.
-__device__ __forceinline__ uint32_t place_along_k(int row, int chunk) {
-  return static_cast<uint32_t>(row * 128 + (chunk ^ (row & 7)) * 16);
-}
-// [64 k][128 columns], rows of 256 bytes.
-__device__ __forceinline__ uint32_t place_along_cols(int k, int chunk) {
-  return static_cast<uint32_t>(k * 256 + (chunk ^ (k & 7)) * 16);
+// Where a run of an operand lies in shared memory: [128 rows or columns][64 k] where neighboring k
+// are neighbors, else [64 k][128 columns]. Runs of 8 rows in one column lie in different banks.
+template <bool kAlongK>
+__device__ __forceinline__ uint32_t place(int row, int run) {
+  return static_cast<uint32_t>(row * (kAlongK ? kDepth : kCols) * 2 + (run ^ (row & 7)) * 16);
 }
 
-// A step of an operand whose neighboring k are neighbors in memory; what is missing becomes 0.
-template <class T>
-__device__ __forceinline__ void load_along_k(uint32_t to, const T* from, int64_t step, int left,
-                                             int k, int k_left) {
+// A step of an operand, from k on; what is missing becomes 0. `left`: rows of a or columns of b.
+template <bool kAlongK, class T>
+__device__ __forceinline__ void load(uint32_t to, const T* from, int64_t step, int left, int k,
+                                     int k_left) {
+  constexpr int kRunsOfRow = (kAlongK ? kDepth : kCols) / kChunk;
+  const int rows = kAlongK ? left : k_left, elements = kAlongK ? k_left : left;
+  const T* const begin = from + (kAlongK ? k : k * step);
 #pragma unroll
   for (int i = 0; i < kRows * kDepth / kChunk / kThreads; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * kThreads, row = at / 8, chunk = at % 8;
-    const bool inside = row < left && chunk * kChunk < k_left;
-    copy_16_async(to + place_along_k(row, chunk),
-                  inside ? from + row * step + k + chunk * kChunk : from, inside ? 16 : 0);
-  }
-}
-// Of b whose neighboring columns are neighbors.
-template <class T>
-__device__ __forceinline__ void load_along_cols(uint32_t to, const T* from, int64_t step, int left,
-                                                int k, int k_left) {
-#pragma unroll
-  for (int i = 0; i < kDepth * kCols / kChunk / kThreads; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * kThreads, row = at / 16, chunk = at % 16;
-    const bool inside = row < k_left && chunk * kChunk < left;
-    copy_16_async(to + place_along_cols(row, chunk),
-                  inside ? from + (k + row) * step + chunk * kChunk : from, inside ? 16 : 0);
+    const int at = static_cast<int>(threadIdx.x) + i * kThreads, row = at / kRunsOfRow,
+              run = at % kRunsOfRow;
+    const bool inside = row < rows && run * kChunk < elements;
+    copy_16_async(to + place<kAlongK>(row, run), inside ? begin + row * step + run * kChunk : from,
+                  inside ? 16 : 0);
   }
 }
 
@@ -123,13 +112,9 @@ __global__ void __launch_bounds__(kThreads, 2)
   const auto load_next = [&](uint32_t stage) {
     if (next_index < launch.tiles) {
       const uint32_t to = base + stage * kStageBytes;
-      load_along_k<T>(to, a + next.a, p.a.row_step, next.rows, next_k, p.k - next_k);
-      if constexpr (kAlongK)
-        load_along_k<T>(to + kOperandBytes, b + next.b, p.b.col_step, next.cols, next_k,
-                        p.k - next_k);
-      else
-        load_along_cols<T>(to + kOperandBytes, b + next.b, p.b.row_step, next.cols, next_k,
-                           p.k - next_k);
+      load<true>(to, a + next.a, p.a.row_step, next.rows, next_k, p.k - next_k);
+      load<kAlongK>(to + kOperandBytes, b + next.b, kAlongK ? p.b.col_step : p.b.row_step,
+                    next.cols, next_k, p.k - next_k);
       next_k += kDepth;
       if (next_k >= p.k) {
         next_k = 0;
@@ -146,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     int k_left = p.k;
     do {
       load_next(1 - stage);  // whose last readers have met below
-      asm volatile("cp.async.wait_group 1;" ::: "memory");
+      wait_for_copies_but_last();
       __syncthreads();
       const uint32_t from_a = base + stage * kStageBytes, from_b = from_a + kOperandBytes;
 #pragma unroll
@@ -156,17 +141,17 @@ __global__ void __launch_bounds__(kThreads, 2)
         for (int j = 0; j < kWarpCols / 16; ++j) {
           const int col = warp_col + 16 * j;
           if constexpr (kAlongK)
-            load_matrices(right[j], from_b + place_along_k(col + lane / 16 * 8 + lane % 8,
-                                                           k / 8 + lane / 8 % 2));
+            load_matrices(right[j], from_b + place<true>(col + lane / 16 * 8 + lane % 8,
+                                                         k / 8 + lane / 8 % 2));
           else
             load_matrices_transposed(right[j],
-                                     from_b + place_along_cols(k + lane % 16, col / 8 + lane / 16));
+                                     from_b + place<false>(k + lane % 16, col / 8 + lane / 16));
         }
 #pragma unroll
         for (int i = 0; i < kWarpRows / 16; ++i) {
           uint32_t left[4];
           load_matrices(left,
-                        from_a + place_along_k(warp_row + 16 * i + lane % 16, k / 8 + lane / 16));
+                        from_a + place<true>(warp_row + 16 * i + lane % 16, k / 8 + lane / 16));
 #pragma unroll
           for (int j = 0; j < kWarpCols / 8; ++j)
             multiply_add<T>(sums[i][j], left, right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
