@@ -16,6 +16,7 @@
 #include "core/attrs.h"
 #include "engine/writer.h"
 #include "onnx/import.h"
+#include "plan/graphs.h"
 #include "runtime/models.h"
 #include "vernier/compile.h"
 
@@ -276,6 +277,30 @@ TEST(Precision, ATolerancePastWhatF32CanDoFails) {
   const Report report = pieces.report();
   EXPECT_EQ(report.verdict, "precision") << to_text(report);
   EXPECT_NE(report.explanation.find("limit 1e-12"), std::string::npos) << report.explanation;
+}
+
+// One column of 1001 is a difference of numbers that are almost equal, as in a few tokens of an
+// embedder: it is off by far more than six times the rms of all, and by no more than f32 explains.
+constexpr std::string_view kCancels =
+    R"(graph g(%x: f32[batch, 1000], %near: f32[batch, 1]) {
+  %same = Mul(%near, f32[1]{1.0001})
+  %both = Concat(%near, %same) {axis=1}
+  %back = MatMul(%both, f32[2, 1]{5000, -5000})
+  %y = Concat(%x, %back) {axis=1}
+  return %y as "y"
+})";
+
+TEST(Precision, AnElementInF32MayBeOffByTheLargestNoise) {
+  Request request;
+  request.batches = {8};
+  const auto graph = test::graph_of(std::string(kCancels));
+  const Report report = verify_engine(
+      Engine::from_bytes(engine::engine_bytes(compiler::plan_of(*graph, {}))), *graph, request);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  const OutputResult& y = report.outputs.at(0);
+  EXPECT_GT(y.worst.worst, 2 * y.limits.worst);
+  EXPECT_GT(y.worst.max_abs, 6 * y.noise_rms);
+  EXPECT_LT(y.worst.max_abs, y.limits.element);
 }
 
 }  // namespace
