@@ -155,8 +155,7 @@ TEST(RelativePositions, ZeroedProbabilitiesAreAnAttribute) {
   EXPECT_EQ(attention_of(*one), nullptr) << structure(*one);
 }
 
-// Buckets whose width grows with the distance: floats on the way.
-// Far distances share buckets, as %bucket.
+// Buckets whose width grows with the distance, as %bucket: floats on the way.
 const std::string kLogarithmic =
     "%sign = Sign(%far) %lt = Less(%far, i64{2}) %gt = Greater(%far, i64{-2}) "
     "%near = And(%lt, %gt) %abs = Abs(%far) %w = Where(%near, i64{1}, %abs) %f = Cast(%w) "

@@ -1,21 +1,19 @@
 // The vector functions that only kernels of 16- and 8-bit results use, on every instruction set:
-// the bounds of their docstrings (simd/math-inl.h, simd/convert-inl.h).
+// the bounds of their docstrings (simd/math-inl.h).
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <vector>
 
-#include "backend/cpu/simd/convert.h"
 #include "backend/cpu/targets.h"
-#include "core/dtype.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/vector_test.cpp"
 #include <hwy/foreach_target.h>
 
-#include "backend/cpu/simd/convert-inl.h"
 #include "backend/cpu/simd/math-inl.h"
+#include "backend/cpu/simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vernier::backend::cpu {
@@ -33,12 +31,6 @@ void GeluByTable(const float* x, float* y, int64_t n) {
     store_lanes(d, gelu_erf_table_f32(d, load_lanes(d, x + i, lanes)), y + i, lanes);
   });
 }
-void Bf16AtOnce(const float* x, uint16_t* y, int64_t n) {
-  const F32 d;
-  for_each_vector(d, n, [&](int64_t i, int64_t lanes) {
-    store_halves(narrow_bf16_at_once(load_lanes(d, x + i, lanes)), y + i, lanes);
-  });
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace vernier::backend::cpu
@@ -50,7 +42,6 @@ namespace {
 
 HWY_EXPORT(ExpForBf16);
 HWY_EXPORT(GeluByTable);
-HWY_EXPORT(Bf16AtOnce);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -92,28 +83,6 @@ TEST(CpuVectors, GeluByTable) {
     EXPECT_TRUE(std::isnan(y[y.size() - 2])) << target;
     EXPECT_TRUE(std::isnan(y.back())) << target;
   });
-}
-
-// All upper halves with lower halves around the roundings, subnormal numbers and NaN among them.
-TEST(CpuVectors, Bf16AtOnceHasTheBitsOfTheDefinition) {
-  if (!cpu_has_bf16()) GTEST_SKIP() << "no AVX-512 with BF16";
-  std::vector<float> x;
-  for (uint32_t upper = 0; upper < 0x10000; ++upper) {
-    for (const uint32_t lower : {0x0000U, 0x0001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
-      const uint32_t bits = upper << 16 | lower;
-      float value;
-      std::memcpy(&value, &bits, sizeof(value));
-      x.push_back(value);
-    }
-  }
-  std::vector<uint16_t> y(x.size());
-  HWY_DYNAMIC_DISPATCH(Bf16AtOnce)(x.data(), y.data(), static_cast<int64_t>(x.size()));
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (std::isnan(x[i]))
-      EXPECT_TRUE(std::isnan(bf16_to_f32(y[i])));
-    else
-      EXPECT_EQ(y[i], f32_to_bf16(x[i])) << x[i];
-  }
 }
 
 }  // namespace

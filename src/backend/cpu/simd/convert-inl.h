@@ -48,20 +48,6 @@ HWY_INLINE VU32 round_to_bf16(VF32 v) {
 HWY_INLINE VU16 narrow_bf16(VF32 v) {
   return hn::TruncateTo(U16(), hn::ShiftRight<16>(bf16_in_upper_half(v)));
 }
-/// The same with the instruction for it, where cpu_has_bf16(). It takes subnormal numbers for
-/// 0, so those are rounded as above.
-HWY_INLINE VU16 narrow_bf16_at_once(VF32 v) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  constexpr int kSubnormal = 0x20;
-  if (HWY_UNLIKELY(_mm512_fpclass_ps_mask(v.raw, kSubnormal) != 0)) return narrow_bf16(v);
-  __m256i bits;
-  // AVX3 as Highway compiles it has no BF16.
-  asm("vcvtneps2bf16 %1, %0" : "=v"(bits) : "v"(v.raw));
-  return VU16{bits};
-#else
-  return narrow_bf16(v);
-#endif
-}
 
 // F16C is part of the x86 targets from AVX2 on, f16 conversions are part of A64; other targets
 // convert lane by lane.

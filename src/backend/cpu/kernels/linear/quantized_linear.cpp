@@ -27,7 +27,6 @@
 
 #include "backend/cpu/kernels/elementwise/quantize_rows.h"
 #include "backend/cpu/kernels/linear/linear.h"
-#include "backend/cpu/simd/convert.h"
 #include "backend/cpu/simd/tiles.h"
 #include "backend/supports.h"
 
@@ -71,7 +70,6 @@ struct QuantizedTiles {
   bool zero_per_row;
   const float* w_scales;   ///< by column
   const int32_t* w_zeros;  ///< by column, null where row_sums is
-  bool rounds_at_once;     ///< to bf16 (narrow_bf16_at_once)
   EpilogueCall out;        ///< but for src; row 0 is row 0 of u, column 0 that of first_panel
   /// Of the step behind, which quantizes the result as it would be stored, from row 0 and column 0
   /// of `out` on. The result is not stored then. Null q: there is no such step.
@@ -138,21 +136,18 @@ HWY_INLINE VI32 add_products(VI32 sums, VI32 u, VI32 w) {
 }
 
 // kRows rows against kTileVectors vectors of columns of a panel, in the groups of k from `first`
-// on; sums to [kRows][64], where those of earlier groups are: of none, `offsets` by column are
-// taken off, or none where it is null.
+// on; sums to [kRows][64], to which those of later groups are added.
 template <int kRows, bool kVnni>
 HWY_INLINE void sum_tile(const QuantizedTiles& t, const uint8_t* u, const int8_t* w, int64_t first,
-                         const int32_t* offsets, int32_t* sums) {
+                         int32_t* sums) {
   const I32 d;
   const auto width = static_cast<int64_t>(hn::Lanes(d));
   VI32 acc[kRows][kTileVectors];
-#pragma GCC unroll 4
-  for (int v = 0; v < kTileVectors; ++v) {
-    const VI32 begin =
-        first > 0 || offsets == nullptr ? hn::Zero(d) : hn::Neg(hn::LoadU(d, offsets + v * width));
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r)
-      acc[r][v] = first == 0 ? begin : hn::LoadU(d, sums + r * kPanelCols + v * width);
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v)
+      acc[r][v] = first == 0 ? hn::Zero(d) : hn::LoadU(d, sums + r * kPanelCols + v * width);
   }
   const int64_t step = t.step;
   u += first * kGroup;
@@ -183,19 +178,18 @@ HWY_INLINE void sum_tile(const QuantizedTiles& t, const uint8_t* u, const int8_t
 
 template <int kRows, bool kVnni>
 HWY_INLINE void sum_panel(const QuantizedTiles& t, const uint8_t* u, const int8_t* w, int64_t first,
-                          const int32_t* offsets, int32_t* sums) {
+                          int32_t* sums) {
   const I32 d;
   const auto cols = static_cast<int64_t>(hn::Lanes(d)) * kTileVectors;
   for (int64_t c = 0; c < kPanelCols; c += cols)
-    sum_tile<kRows, kVnni>(t, u, w + c * kGroup, first, offsets == nullptr ? nullptr : offsets + c,
-                           sums + c);
+    sum_tile<kRows, kVnni>(t, u, w + c * kGroup, first, sums + c);
 }
 
 template <int kRows, bool kVnni>
 void sum_rows(int64_t rows, const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
-              int64_t first, const int32_t* offsets, int32_t* sums) {
-  if (rows == kRows) return sum_panel<kRows, kVnni>(t, u, w, first, offsets, sums);
-  if constexpr (kRows > 1) sum_rows<kRows - 1, kVnni>(rows, t, u, w, first, offsets, sums);
+              int64_t first, int32_t* sums) {
+  if (rows == kRows) return sum_panel<kRows, kVnni>(t, u, w, first, sums);
+  if constexpr (kRows > 1) sum_rows<kRows - 1, kVnni>(rows, t, u, w, first, sums);
 }
 
 // Rows in tile registers; the groups of k behind the last whole step in vectors. Sums are exact:
@@ -218,7 +212,7 @@ void sum_rows_on_tiles(int64_t rows, const QuantizedTiles& t, const uint8_t* u, 
   if (first == t.groups) return;
   for (int64_t row = 0; row < rows; row += kTileRows) {
     sum_rows<kTileRows, true>(std::min<int64_t>(kTileRows, rows - row), t, u + row * t.step, w,
-                              first, nullptr, sums + row * kPanelCols);
+                              first, sums + row * kPanelCols);
   }
 }
 
@@ -270,7 +264,7 @@ void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, int64_t pan
   const EpilogueCall& out = t.out;
   const int64_t col0 = panel * kPanelCols, cols = std::min(kPanelCols, t.cols - col0);
   const int64_t out_col = (panel - t.first_panel) * kPanelCols;
-  const bool whole = cols == kPanelCols, on_tiles = t.products == ByteProducts::kTiles;
+  const bool whole = cols == kPanelCols;
   // A panel with fewer columns: what is read and written beside them is here.
   HWY_ALIGN std::byte own_residual[kPanelCols * sizeof(float)] = {};
   HWY_ALIGN std::byte own_result[kPanelCols * sizeof(float)];
@@ -292,7 +286,7 @@ void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, int64_t pan
     // Sums by column and their scales are padded to whole panels.
     for (int64_t c = 0; c < kPanelCols; c += lanes) {
       VI32 sum = hn::LoadU(di, sums + r * kPanelCols + c);
-      if (on_tiles) sum = hn::Sub(sum, hn::Load(di, columns.offsets + c));
+      sum = hn::Sub(sum, hn::Load(di, columns.offsets + c));
       if (t.row_sums != nullptr)
         sum = hn::Sub(sum, hn::Mul(row_sum, hn::LoadU(di, t.w_zeros + col0 + c)));
       VF32 v = hn::ConvertTo(d, sum);
@@ -306,10 +300,7 @@ void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, int64_t pan
         v = hn::Mul(as_stored<kType>(d, v), hn::Load(d, columns.factors + c));
         store_bytes<int8_t>(q8_by(d, v, inverse, zero), reinterpret_cast<int8_t*>(dst) + c, lanes);
       } else {
-        if (kType == DType::kBF16 && t.rounds_at_once)
-          store_halves(narrow_bf16_at_once(v), reinterpret_cast<uint16_t*>(dst) + c, lanes);
-        else
-          store_floats(d, kType, v, dst, c, lanes);
+        store_floats(d, kType, v, dst, c, lanes);
       }
     }
     if (!whole) std::memcpy(to, own_result, static_cast<size_t>(cols) * kWidth);
@@ -349,13 +340,11 @@ FinishTile finish_of(const QuantizedTiles& t) {
 
 template <ByteProducts kProducts>
 HWY_INLINE void sum_products(int64_t rows, const QuantizedTiles& t, const uint8_t* u,
-                             const int8_t* w, std::span<const std::byte> fetch,
-                             const int32_t* offsets, int32_t* sums) {
+                             const int8_t* w, std::span<const std::byte> fetch, int32_t* sums) {
   if constexpr (kProducts == ByteProducts::kTiles) {
     if (rows > kTooFewForTiles) return sum_rows_on_tiles(rows, t, u, w, fetch, sums);
-    offsets = nullptr;  // finish_tile takes them off
   }
-  sum_rows<kTileRows, kProducts != ByteProducts::kPlain>(rows, t, u, w, 0, offsets, sums);
+  sum_rows<kTileRows, kProducts != ByteProducts::kPlain>(rows, t, u, w, 0, sums);
 }
 
 template <ByteProducts kProducts>
@@ -377,7 +366,7 @@ void MultiplyPanels(const QuantizedTiles& t, FinishTile finish) {
       if (kTiled && panel + 1 < t.end_panel)
         next = part_of_panel(reinterpret_cast<const std::byte*>(w) + panel_bytes, panel_bytes, i,
                              tiles);
-      sum_products<kProducts>(end - row, t, t.u + row * t.step, w, next, columns.offsets, sums);
+      sum_products<kProducts>(end - row, t, t.u + row * t.step, w, next, sums);
       finish(t, row, end - row, panel, columns, sums);
     }
   }
@@ -653,7 +642,6 @@ void QuantizedState::launch(const LaunchCall& call) const {
       .zero_per_row = zero_per_row,
       .w_scales = scales_.data(),
       .w_zeros = zeros_.data(),
-      .rounds_at_once = cpu_has_bf16(),
       .out = {.dst = out.at(at),
               .dst_step = n,
               .bias = bias.at(first_col),
