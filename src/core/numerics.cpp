@@ -81,6 +81,11 @@ Rounding ideal_rounding(OpKind op, const Numerics& numerics) {
   return declared(op, numerics, is_simulated);
 }
 
+PointRounding inner_of_chain(OpKind op, const Numerics& numerics) {
+  const bool is_chain = op == OpKind::kFusedElementwise && numerics.compute == DType::kF32;
+  return is_chain ? PointRounding{DType::kF32} : PointRounding{};
+}
+
 namespace {
 std::string shortfall(const char* what, DType got, const TypeRequest& asked,
                       const std::string& by) {

@@ -57,6 +57,10 @@ Rounding rounding_of(OpKind op, const Numerics& numerics);
 bool is_simulated(const PointRounding& rounding);
 /// The part of rounding_of() that I simulates.
 Rounding ideal_rounding(OpKind op, const Numerics& numerics);
+/// The inner results of a chain of elementwise operators in f32. They may be far larger than its
+/// operands and its result (log(1 + x), x + 5000 - 5000), so that noise on the operands does not
+/// stand for their roundings: what draws noise rounds them too. Nothing for other operators.
+PointRounding inner_of_chain(OpKind op, const Numerics& numerics);
 
 /// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ f8 and
 /// q8).

@@ -166,6 +166,22 @@ double value_of_f16(uint16_t bits) {
 
 }  // namespace
 
+void read_floats(const Tensor& t, int64_t first, int64_t count, double* to) {
+  const auto each = [&]<class Stored>(const auto& value_of) {
+    const Stored* from = reinterpret_cast<const Stored*>(t.data()) + first;
+    for (int64_t k = 0; k < count; ++k) to[k] = value_of(from[k]);
+  };
+  if (t.dtype() == DType::kF32) {
+    each.operator()<float>([](float v) { return double{v}; });
+  } else if (t.dtype() == DType::kF16) {
+    each.operator()<uint16_t>([](uint16_t v) { return value_of_f16(v); });
+  } else if (t.dtype() == DType::kBF16) {
+    each.operator()<uint16_t>([](uint16_t v) { return double{bf16_to_f32(v)}; });
+  } else {
+    for (int64_t k = 0; k < count; ++k) to[k] = t.float_at(first + k);
+  }
+}
+
 EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
   EvalTensor result;
   result.dtype = t.dtype();
@@ -178,21 +194,7 @@ EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
   result.f = std::move(memory);
   result.f.resize(t.elems());
   in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {
-    double* to = result.f.data();
-    const auto each = [&]<class Stored>(const Stored* src, const auto& value_of) {
-      for (int64_t k = begin; k < end; ++k) to[k] = value_of(src[k]);
-    };
-    const std::byte* src = t.data();
-    if (t.dtype() == DType::kF32) {
-      each(reinterpret_cast<const float*>(src), [](float v) { return double{v}; });
-    } else if (t.dtype() == DType::kF16) {
-      each(reinterpret_cast<const uint16_t*>(src), [](uint16_t v) { return value_of_f16(v); });
-    } else if (t.dtype() == DType::kBF16) {
-      each(reinterpret_cast<const uint16_t*>(src),
-           [](uint16_t v) { return double{bf16_to_f32(v)}; });
-    } else {
-      for (int64_t k = begin; k < end; ++k) to[k] = t.float_at(k);
-    }
+    read_floats(t, begin, end - begin, result.f.data() + begin);
   });
   return result;
 }

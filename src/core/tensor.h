@@ -21,6 +21,9 @@ class DeviceDoubles {
   virtual void compute() const = 0;
 };
 
+/// Elements [first, first + count) of an array of floats.
+void read_floats(const Tensor& t, int64_t first, int64_t count, double* to);
+
 /// The evaluators' array: floats of any dtype as double, integers and bool as int64 (u64 keeps its
 /// bits). `dtype` remembers the logical type; exactly one of the vectors is used, and neither where
 /// floats or booleans lie on a device: only what evaluates there makes such arrays, and takes them.

@@ -38,22 +38,28 @@ std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
   return symbols;
 }
 
-EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
-                    const plan::PackedInput& packed) {
+Tensor unpacked_constant(const plan::Plan& plan, const backend::Backend& backend,
+                         const plan::Step& step, const plan::PackedInput& packed) {
   const plan::Blob& blob = plan.blob(packed.blob);
   const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
   VERNIER_ASSERT(kernel && kernel->unpack, step.kernel);
   const backend::Problem problem = runtime::problem_of(plan, step);
-  return EvalTensor::from(
-      kernel->unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
+  return kernel->unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()});
+}
+
+EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
+                    const plan::PackedInput& packed) {
+  return EvalTensor::from(unpacked_constant(plan, backend, step, packed));
 }
 
 // Uniform noise, not ±size: two operands that share a large element would cancel half of the time.
 void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy) {
-  noisy.dtype = t.dtype;
-  noisy.shape = t.shape;
-  noisy.i = t.i;
-  noisy.f.resize(t.f.size());
+  if (&noisy != &t) {
+    noisy.dtype = t.dtype;
+    noisy.shape = t.shape;
+    noisy.i = t.i;
+    noisy.f.resize(t.f.size());
+  }
   reference::noise_each(t.f.data(), noisy.f.data(), std::ssize(t.f), size, seed);
 }
 
@@ -106,7 +112,13 @@ void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outpu
       held.keep(i, device->perturbed(*held.in[i], noise));
       continue;
     }
-    EvalTensor noisy = perturbed(*held.in[i], noise.size, noise.seed);
+    if (held.own[i] && !noise.keeps_whole_numbers) {
+      perturb(*held.own[i], noise.size, noise.seed, *held.own[i]);
+      continue;
+    }
+    EvalTensor noisy;
+    noisy.f = spare_.take(held.in[i]->f.size());
+    perturb(*held.in[i], noise.size, noise.seed, noisy);
     if (noise.keeps_whole_numbers) keep_whole_numbers(*held.in[i], noisy);
     held.keep(i, std::move(noisy));
   }
@@ -287,22 +299,31 @@ auto from(const Tensor& constant) {
 
 void PlanEvaluator::read_constant(const Tensor& constant, size_t input, Held& held,
                                   const Make& make) const {
-  constexpr int64_t kLargeElems = int64_t{1} << 18;
-  if (options_.constants == nullptr) {
-    const bool is_large = constant.elems() >= kLargeElems;
-    return held.keep(input, make(is_large ? std::exchange(spare_, {}) : std::vector<double>{}));
-  }
+  if (options_.constants == nullptr)
+    return held.keep(input, make(spare_.take(static_cast<size_t>(constant.elems()))));
   held.shared[input] = options_.constants->get(constant, [&] { return make({}); });
   held.in[input] = held.shared[input].get();
 }
 
-// Layers have weights of equal size: to allocate memory for each costs more than the work on it.
+std::vector<double> SpareMemory::take(size_t elems) {
+  if (elems < kLeastElems) return {};
+  const auto same = std::ranges::find(arrays_, elems, &std::vector<double>::size);
+  if (same == arrays_.end()) return {};
+  std::vector<double> found = std::move(*same);
+  arrays_.erase(same);
+  return found;
+}
+
+void SpareMemory::keep(std::vector<double> array) {
+  constexpr size_t kMostElems = size_t{1} << 23, kMostArrays = 4;
+  if (array.size() < kLeastElems || array.size() > kMostElems) return;
+  if (arrays_.size() == kMostArrays) arrays_.erase(arrays_.begin());
+  arrays_.push_back(std::move(array));
+}
+
 void PlanEvaluator::keep_memory(Held& held) {
-  constexpr size_t kMostElems = size_t{1} << 23;
-  for (std::optional<EvalTensor>& t : held.own) {
-    if (t && t->f.capacity() > spare_.capacity() && t->f.capacity() <= kMostElems)
-      spare_ = std::move(t->f);
-  }
+  for (std::optional<EvalTensor>& t : held.own)
+    if (t) spare_.keep(std::move(t->f));
 }
 
 void PlanEvaluator::read_value(int32_t index, size_t input, Held& held) const {
@@ -426,10 +447,14 @@ void PlanEvaluator::round_operands(size_t index, Rounding& rounding, Held& held,
       step.op == OpKind::kAttention && held.in.size() > kCosine && held.in[kCosine];
   for (size_t i = 0; i < operand_count(step, rotates); ++i) {
     if (!held.in[i] || !held.in[i]->is_float()) continue;
+    // A constant of the point's type is on its grid.
+    const PointRounding& at = rounding.at(i);
+    const bool changes = rounding.changes(i) && !(held.shared[i] && held.in[i]->dtype == at.type &&
+                                                  at.mode == PointRounding::Mode::kNearest);
     if (device != nullptr) {
       device->see(rounding, i, *held.in[i]);
-      if (rounding.changes(i)) held.keep(i, device->rounded(rounding.at(i), *held.in[i]));
-    } else if (rounding.changes(i)) {
+      if (changes) held.keep(i, device->rounded(rounding.at(i), *held.in[i]));
+    } else if (changes) {
       if (!held.own[i]) held.keep(i, *held.in[i]);
       reference::round_each(rounding, i, held.own[i]->f);
     } else {
@@ -484,6 +509,8 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   const bool is_done = !found.results.empty();
   std::vector<EvalTensor> out = is_done ? std::move(found.results) : outputs_of(index);
   Rounding rounding = ideal ? ideal_rounding(step.op, step.numerics) : Rounding{};
+  const PointRounding of_chain = inner_of_chain(step.op, step.numerics);
+  if (ideal && of_chain.type != DType::kUndefined) rounding.set_inner(of_chain);
   PointPeaks own_peaks{};
   if (options_.peaks && peaks == nullptr) peaks = &own_peaks;
   rounding.record(peaks);

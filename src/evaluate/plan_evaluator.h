@@ -35,12 +35,14 @@ EvalTensor view_of(const plan::PlanValue& view, const EvalTensor& base,
 inline constexpr double kSingleUnit = 0x1p-24;
 
 /// The plain values of a packed constant of a step.
+Tensor unpacked_constant(const plan::Plan& plan, const backend::Backend& backend,
+                         const plan::Step& step, const plan::PackedInput& packed);
 EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
                     const plan::PackedInput& packed);
 
 /// Noise on a float array, by `seed`: each element off by a relative amount of deviation `size`.
 EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed);
-/// The same in the memory of `noisy`.
+/// The same in the memory of `noisy`, which may be `t`.
 void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy);
 
 /// How many inputs of a product are just its operands: input i is what point i rounds. Not those of
@@ -52,6 +54,20 @@ size_t num_operands(const plan::Step& step, std::span<const EvalTensor* const> i
 /// 1 where there are none. `in` and `out` are the step's concrete shapes.
 double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<const Shape> out,
                   std::span<const DType> in_types, std::span<const DType> out_types);
+
+/// Memory of large arrays that are no longer needed. Layers have weights of equal size: to allocate
+/// memory for each, and to fill it with zeros, costs more than the work on it.
+class SpareMemory {
+ public:
+  /// An array of this size, whatever is in it; empty where there is none, and for a small one.
+  std::vector<double> take(size_t elems);
+  /// The arrays of the last four are kept, of at most 64 MiB each.
+  void keep(std::vector<double> array);
+
+ private:
+  static constexpr size_t kLeastElems = size_t{1} << 16;
+  std::vector<std::vector<double>> arrays_;
+};
 
 enum class Evaluation : uint8_t {
   kExact,  ///< F: nothing is rounded
@@ -185,7 +201,7 @@ class PlanEvaluator {
   std::map<std::string, int64_t> symbols_;
   std::vector<std::optional<EvalTensor>> values_;  // by value index; empty: not defined or dead
   std::vector<std::vector<size_t>> dies_after_;    // by step
-  mutable std::vector<double> spare_;              // memory of a constant that was read
+  mutable SpareMemory spare_;                      // of operands that were read
 };
 
 }  // namespace vernier::evaluate

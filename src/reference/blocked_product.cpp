@@ -25,7 +25,7 @@ using F64 = hn::CappedTag<double, 8>;
 constexpr int64_t kDepth = 256;                                // products of a block
 constexpr int64_t kTileRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;  // of c in 32 or 16 registers
 constexpr int kTileVectors = 3;                                // beside each other
-constexpr int64_t kFewRows = 8;  // so few rows do not pay for a copy of b
+constexpr int64_t kFewRows = 64;  // so few rows do not pay for a copy of b
 // Of a, whose block of k (384 KiB) stays in the second cache for all columns: 8192 rows in one
 // block take twice as long.
 constexpr int64_t kBlockRows = 192;

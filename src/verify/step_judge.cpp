@@ -248,6 +248,8 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
   const std::vector<EvalTensor> unrounded =
       same ? std::vector<EvalTensor>{} : evaluate(step, copy, inputs, Rounding{});
   const std::vector<EvalTensor>& exact = same ? ideal.out : unrounded;
+  Rounding of_trials;
+  of_trials.set_inner(inner_of_chain(step.op, step.numerics));
   // Floats of each trial in the same memory; integers as they are.
   std::vector<EvalTensor> floats(inputs.size());
   std::vector<const EvalTensor*> noisy = inputs;
@@ -257,7 +259,7 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
       perturb(*inputs[i], kSingleUnit, static_cast<uint64_t>(trial) * 64 + i + 1, floats[i]);
       noisy[i] = &floats[i];
     }
-    add_trial(ideal, exact, evaluate(step, copy, noisy, Rounding{}));
+    add_trial(ideal, exact, evaluate(step, copy, noisy, of_trials));
   }
   for (size_t o = 0; o < ideal.out.size(); ++o)
     raise_to_row_rms(ideal.sensitivity[o], ideal.out[o].shape);

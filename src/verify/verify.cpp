@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -164,9 +165,15 @@ std::shared_ptr<const Engine> open_checked(const Request& request) {
 
 namespace {
 
-// Of an engine that is open, whose page is written.
+// Of an engine that is open, whose page is written. Its weights are checked beside the reading of
+// the model.
 Report verified(const std::shared_ptr<const Engine>& engine, const Request& request) {
-  Report report = verify_engine(engine, *model_of(*engine, request), request);
+  if (request.progress) request.progress("checking weights");
+  std::future<void> weights =
+      std::async(std::launch::async | std::launch::deferred, [&] { engine->check_weights(); });
+  const std::shared_ptr<ir::Graph> model = model_of(*engine, request);
+  weights.get();
+  Report report = verify_engine(engine, *model, request);
   engine->check_unchanged();
   if (!request.html.empty()) {
     io::write_text_file(request.html, "report",
@@ -183,7 +190,7 @@ Report verified(const std::shared_ptr<const Engine>& engine, const Request& requ
 
 Report verify(const Request& asked) {
   const Request request = begun(asked);
-  return verified(open_checked(request), request);
+  return verified(open_engine(request), request);
 }
 
 Localisation localise(const Request& asked) {
@@ -281,7 +288,7 @@ Report verify_and_stamp(const Request& asked) {
         "--stamp: a part of the model (--from, --to) gives no verdict on the engine; leave out "
         "both options");
   }
-  const std::shared_ptr<const Engine> engine = open_checked(request);
+  const std::shared_ptr<const Engine> engine = open_engine(request);
   Report report = verified(engine, request);
   engine::stamp_certificate(request.engine,
                             certificate_of(*engine, report, file_hash(request.model)),

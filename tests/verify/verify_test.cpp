@@ -290,17 +290,44 @@ constexpr std::string_view kCancels =
   return %y as "y"
 })";
 
-TEST(Precision, AnElementInF32MayBeOffByTheLargestNoise) {
+Report report_of(std::string_view text) {
   Request request;
   request.batches = {8};
-  const auto graph = test::graph_of(std::string(kCancels));
-  const Report report = verify_engine(
-      Engine::from_bytes(engine::engine_bytes(compiler::plan_of(*graph, {}))), *graph, request);
+  const auto graph = test::graph_of(std::string(text));
+  return verify_engine(Engine::from_bytes(engine::engine_bytes(compiler::plan_of(*graph, {}))),
+                       *graph, request);
+}
+
+TEST(Precision, AnElementInF32MayBeOffByTheLargestNoise) {
+  const Report report = report_of(kCancels);
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   const OutputResult& y = report.outputs.at(0);
   EXPECT_GT(y.worst.worst, 2 * y.limits.worst);
   EXPECT_GT(y.worst.max_abs, 6 * y.noise_rms);
   EXPECT_LT(y.worst.max_abs, y.limits.element);
+}
+
+// Chains of one step whose inner results are far larger than what is left of them.
+constexpr std::string_view kCancelsInside =
+    R"(graph g(%x: f32[batch, 100]) {
+  %large = Add(%x, f32[1]{5000})
+  %y = Sub(%large, f32[1]{5000})
+  return %y as "y"
+})";
+constexpr std::string_view kLogOfNearlyOne =
+    R"(graph g(%x: f32[batch, 100]) {
+  %small = Mul(%x, f32[1]{0.0001})
+  %near = Add(%small, f32[1]{1})
+  %y = Log(%near)
+  return %y as "y"
+})";
+
+TEST(Precision, AChainInF32MayLoseWhatItsInnerResultsRound) {
+  for (const std::string_view text : {kCancelsInside, kLogOfNearlyOne}) {
+    const Report report = report_of(text);
+    EXPECT_EQ(report.verdict, "pass") << to_text(report);
+    EXPECT_GT(report.outputs.at(0).worst.max_abs, 1e-8) << text;
+  }
 }
 
 }  // namespace

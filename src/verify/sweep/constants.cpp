@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -198,10 +199,19 @@ bool all_rounded(const Tensor& stored, const Tensor& exact) {
   const FloatRounder rounder(stored.dtype());
   std::atomic<bool> all{true};
   in_parallel(stored.elems(), kLeast, [&](int64_t begin, int64_t end) {
-    bool same = true;
-    for (int64_t i = begin; i < end; ++i)
-      same = same && rounder.nearest(exact.float_at(i)) == stored.float_at(i);
-    if (!same) all = false;
+    constexpr int64_t kBlock = 1024;
+    std::array<double, kBlock> is, should_be;
+    for (int64_t i = begin; i < end; i += kBlock) {
+      const int64_t count = std::min(kBlock, end - i);
+      read_floats(stored, i, count, is.data());
+      read_floats(exact, i, count, should_be.data());
+      bool same = true;
+      for (int64_t j = 0; j < count; ++j) same = same && rounder.nearest(should_be[j]) == is[j];
+      if (!same) {
+        all = false;
+        return;
+      }
+    }
   });
   return all;
 }
@@ -286,8 +296,8 @@ class Holder {
     return Place{s, i, v.derivation, v.name, plan_.blob_of(v).bytes};
   }
   Place unpack(size_t s, const plan::PackedInput& packed) const {
-    const EvalTensor plain = unpacked(plan_, context_.subject.backend, plan_.steps[s], packed);
-    return {s, packed.at(), packed.derivation, "", plain.to_tensor()};
+    return {s, packed.at(), packed.derivation, "",
+            unpacked_constant(plan_, context_.subject.backend, plan_.steps[s], packed)};
   }
   // The scales beside quantized weights; none of a constant that is no such weight or scale.
   std::optional<Tensor> scales_of(const Place& place) const {

@@ -41,8 +41,8 @@ void run_all(const Context& context, int64_t count, const std::function<void(int
   for (int64_t i = 0; i < count; ++i) body(i);
 }
 
-// The noise of every group, in the order of its draws: of its first rows, then of all that are
-// judged.
+// The noise of every group, in the order of its draws: of all rows that are judged, or, where these
+// are not drawn, of the first.
 std::vector<std::vector<NoiseDraw>> draws_of_groups(const Context& context) {
   const std::vector<Group>& groups = context.inputs.groups;
   struct Wanted {
@@ -56,7 +56,8 @@ std::vector<std::vector<NoiseDraw>> draws_of_groups(const Context& context) {
   std::vector<std::vector<NoiseDraw>> draws(groups.size());
   std::vector<Place> places;
   for (size_t g = groups.size(); g-- > 0;) {  // the longest first
-    wanted[g] = {first_noisy_rows(context, groups[g]), noisy_rows(context, groups[g])};
+    wanted[g].all = noisy_rows(context, groups[g]);
+    if (wanted[g].all.draws == 0) wanted[g].first = first_noisy_rows(context, groups[g]);
     draws[g].resize(1 + static_cast<size_t>(wanted[g].all.draws));
     for (int64_t draw = wanted[g].first.draws > 0 ? 0 : 1; draw <= wanted[g].all.draws; ++draw)
       places.push_back({g, draw});

@@ -214,6 +214,27 @@ std::vector<PackedConstant> pack_linear(const Problem& problem) {
   return {std::move(packed)};
 }
 
+namespace {
+
+// The columns of w from `first` on that a panel has.
+template <class Element>
+void unpack_panel(const Layout& from, const std::byte* panel, int64_t first, bool trans,
+                  std::byte* plain) {
+  const auto [k, n] = from.shape;
+  const bool in_pairs = from.type == DType::kBF16;  // of neighboring k
+  const int64_t cols = std::min(kPanelCols, n - first);
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t col = 0; col < cols; ++col) {
+      const int64_t at = in_pairs ? (i / 2 * kPanelCols + col) * 2 + i % 2 : i * kPanelCols + col;
+      const int64_t to = trans ? (first + col) * k + i : i * n + first + col;
+      std::memcpy(plain + static_cast<size_t>(to) * sizeof(Element),
+                  panel + static_cast<size_t>(at) * sizeof(Element), sizeof(Element));
+    }
+  }
+}
+
+}  // namespace
+
 Tensor unpack_linear(const Problem& problem, const ConstantArg& packed) {
   const bool trans = transposed(problem);
   const Layout from = parse_layout(packed.layout);
@@ -221,21 +242,19 @@ Tensor unpack_linear(const Problem& problem, const ConstantArg& packed) {
   const WeightShape expected = weight_shape(problem);
   VERNIER_ASSERT(k == expected.k && n == expected.n && packed.bytes.size() == from.bytes(),
                  std::string(packed.layout));
-  const size_t width = size_bytes(from.type);
-  std::vector<std::byte> plain(static_cast<size_t>(k * n) * width);
-  for (int64_t i = 0; i < k; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t panel = j / kPanelCols, col = j % kPanelCols;
-      const int64_t in_panel =
-          from.type == DType::kBF16 ? (i / 2 * kPanelCols + col) * 2 + i % 2 : i * kPanelCols + col;
-      const int64_t to = trans ? j * k + i : i * n + j;
-      std::memcpy(
-          plain.data() + static_cast<size_t>(to) * width,
-          packed.bytes.data() + panel * from.panel_bytes() + static_cast<size_t>(in_panel) * width,
-          width);
-    }
-  }
-  return Tensor::from_bytes(from.type, trans ? Shape{n, k} : Shape{k, n}, plain);
+  constexpr int64_t kLeastElems = int64_t{1} << 16;  // of a thread
+  return Tensor::filled(from.type, trans ? Shape{n, k} : Shape{k, n}, [&](std::byte* plain) {
+    in_parallel(num_panels(n), std::max<int64_t>(kLeastElems / (k * kPanelCols), 1),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t p = begin; p < end; ++p) {
+                    const std::byte* panel = packed.bytes.data() + p * from.panel_bytes();
+                    if (from.type == DType::kF32)
+                      unpack_panel<float>(from, panel, p * kPanelCols, trans, plain);
+                    else
+                      unpack_panel<uint16_t>(from, panel, p * kPanelCols, trans, plain);
+                  }
+                });
+  });
 }
 
 PackedWeight packed_weight(const CreateCall& call, DType type) {
