@@ -354,9 +354,18 @@ json rates_json(const compiler::DeviceRates& rates) {
   return {{"copy_gb_per_s", rates.copy_bytes_per_ms / 1e6}, {"product_gflop_per_s", products}};
 }
 
+// Is a step run once per shape, not in each run?
+std::vector<bool> once_per_shape(Session& session) {
+  std::vector<bool> once;
+  for (const runtime::StepRun& step : session.impl().shapes.back()->steps)
+    once.push_back(step.once);
+  return once;
+}
+
 // How many kernels a run launches, and of a model with attention how many from one attention to the
 // next: a layer's.
-json kernels_json(const plan::Plan& plan, const std::vector<int64_t>& kernels) {
+json kernels_json(const plan::Plan& plan, const std::vector<int64_t>& kernels,
+                  const std::vector<bool>& once) {
   int64_t all = 0, since_attention = 0;
   std::vector<double> layers;
   bool seen = false;
@@ -366,6 +375,7 @@ json kernels_json(const plan::Plan& plan, const std::vector<int64_t>& kernels) {
       seen = true;
       since_attention = 0;
     }
+    if (once[s]) continue;
     all += kernels[s];
     since_attention += kernels[s];
   }
@@ -389,19 +399,22 @@ json timing_json(const Engine& engine, const EngineInspection& what) {
   }
   const compiler::DeviceRates rates = compiler::measure_rates(session.impl());
   const std::vector<int64_t> kernels = session.impl().count_kernels(run.inputs);
+  const std::vector<bool> once = once_per_shape(session);
   double total = 0, total_floor = 0;
-  for (const std::vector<double>& ms : by_step) total += median(ms);
+  for (size_t s = 0; s < by_step.size(); ++s)
+    if (!once[s]) total += median(by_step[s]);
   json steps = json::array();
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const double ms = median(by_step[s]);
     const double floor = compiler::floor_ms(session.impl(), s, rates);
-    total_floor += floor;
+    if (!once[s]) total_floor += floor;
     steps.push_back({{"step", s},
                      {"op", name(plan.steps[s].op)},
                      {"kernel", plan.steps[s].kernel},
                      {"node", plan.steps[s].name},
                      {"ms", ms},
-                     {"share", total > 0 ? ms / total : 0},
+                     {"once_per_shape", bool{once[s]}},
+                     {"share", total > 0 && !once[s] ? ms / total : 0},
                      {"floor_ms", floor},
                      {"of_floor", ms > 0 ? floor / ms : 0}});
     if (!kernels.empty()) steps.back()["kernels"] = kernels[s];
@@ -413,7 +426,7 @@ json timing_json(const Engine& engine, const EngineInspection& what) {
               {"total_floor_ms", total_floor},
               {"rates", rates_json(rates)},
               {"steps", steps}};
-  if (!kernels.empty()) result["kernels"] = kernels_json(plan, kernels);
+  if (!kernels.empty()) result["kernels"] = kernels_json(plan, kernels, once);
   return result;
 }
 
@@ -430,11 +443,14 @@ std::string timing_text(const json& timing) {
       "share", "floor", "of it", "", "op", "kernel", "node");
   for (const json& s : timing["steps"]) {
     const std::string kernels = s.contains("kernels") ? s["kernels"].dump() : "";
-    text += format_line("{:>4} {:>10.4f} {:>5.1f}% {:>10.4f} {:>5.0f}% {:>3}  {:<18} {:<36} {}\n",
-                        s["step"].get<int>(), s["ms"].get<double>(), 100 * s["share"].get<double>(),
-                        s["floor_ms"].get<double>(), 100 * s["of_floor"].get<double>(), kernels,
-                        s["op"].get<std::string>(), s["kernel"].get<std::string>(),
-                        s["node"].get<std::string>());
+    const std::string share = s["once_per_shape"].get<bool>()
+                                  ? "once"
+                                  : fmt::format("{:.1f}%", 100 * s["share"].get<double>());
+    text +=
+        format_line("{:>4} {:>10.4f} {:>6} {:>10.4f} {:>5.0f}% {:>3}  {:<18} {:<36} {}\n",
+                    s["step"].get<int>(), s["ms"].get<double>(), share, s["floor_ms"].get<double>(),
+                    100 * s["of_floor"].get<double>(), kernels, s["op"].get<std::string>(),
+                    s["kernel"].get<std::string>(), s["node"].get<std::string>());
   }
   const double total = timing["total_ms"].get<double>();
   const double floor = timing["total_floor_ms"].get<double>();
@@ -442,6 +458,9 @@ std::string timing_text(const json& timing) {
                       total > 0 ? 100 * floor / total : 0);
   text += format_line("     {:>10.4f}  a run that is not stopped between steps\n",
                       timing["run_ms"].get<double>());
+  if (std::ranges::any_of(timing["steps"],
+                          [](const json& s) { return s["once_per_shape"].get<bool>(); }))
+    text += "once: needs the sizes alone; computed by the first run of a shape, and not counted\n";
   if (!timing.contains("kernels")) return text;
   const json& kernels = timing["kernels"];
   text += format_line("kernels: {} in a run", kernels["run"].get<int64_t>());
@@ -466,6 +485,7 @@ json memory_json(const Engine& engine, const EngineInspection& what) {
                         {"step", s},
                         {"last_step", v.last_step},
                         {"offset", step.out_sources[i].offset},
+                        {"kept", step.out_sources[i].base == runtime::Source::kKept},
                         {"bytes", static_cast<size_t>(step.out[i].elems()) * size_bytes(v.dtype)}});
     }
     if (step.shape_state && step.shape_state->workspace_bytes > 0) {
@@ -473,12 +493,14 @@ json memory_json(const Engine& engine, const EngineInspection& what) {
                         {"step", s},
                         {"last_step", s},
                         {"offset", step.workspace_offset},
+                        {"kept", false},
                         {"bytes", step.shape_state->workspace_bytes}});
     }
   }
   return {{"inputs", run.tensors},
           {"weight_bytes", engine.weight_bytes()},
           {"arena_bytes", entry.arena_bytes},
+          {"kept_bytes", entry.kept.bytes},
           {"values", values}};
 }
 
@@ -488,10 +510,12 @@ std::string memory_text(const json& memory) {
       sizes_text(memory["inputs"]), counted(memory["weight_bytes"].get<int64_t>(), "byte"),
       counted(memory["arena_bytes"].get<int64_t>(), "byte"), "offset", "bytes", "steps", "value");
   for (const json& v : memory["values"]) {
-    text += format_line("{:>12} {:>12} {:>5}-{:<5}  {}\n", v["offset"].get<uint64_t>(),
+    text += format_line("{:>12} {:>12} {:>5}-{:<5}  {}{}\n", v["offset"].get<uint64_t>(),
                         v["bytes"].get<uint64_t>(), v["step"].get<int>(), v["last_step"].get<int>(),
-                        v["value"].get<std::string>());
+                        v["value"].get<std::string>(), v["kept"].get<bool>() ? " (kept)" : "");
   }
+  if (const auto kept = memory["kept_bytes"].get<int64_t>(); kept > 0)
+    text += format_line("kept for this shape beside the arena: {}\n", counted(kept, "byte"));
   return text;
 }
 

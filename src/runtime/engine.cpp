@@ -146,6 +146,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
   carried = carried_values(plan);
   carried_at.assign(plan.values.size(), plan::kNone);
   for (size_t c = 0; c < carried.size(); ++c) carried_at[carried[c]] = static_cast<int32_t>(c);
+  sized = runtime::find_sized_steps(plan);
   for (const plan::Guard& guard : guards_to_hold)
     guards.emplace_back(program.slot(guard.lhs), program.slot(guard.rhs));
   id_rules = runtime::find_id_rules(plan);

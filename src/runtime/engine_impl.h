@@ -14,6 +14,7 @@
 #include "runtime/joined_steps.h"
 #include "runtime/repack.h"
 #include "runtime/shape_program.h"
+#include "runtime/sized_steps.h"
 #include "vernier/engine.h"
 
 namespace vernier {
@@ -48,6 +49,7 @@ struct Engine::Impl {
   /// writes them (runtime/data_sizes.h).
   std::vector<int32_t> carried;
   std::vector<int32_t> carried_at;                  ///< by value: its index in `carried`, or kNone
+  runtime::SizedSteps sized;                        ///< what a shape computes once
   std::vector<plan::Guard> guards_to_hold;          ///< the plan's, and what could not be proven
   std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs of those
 

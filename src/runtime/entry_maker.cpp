@@ -46,6 +46,7 @@ class Maker {
     for (size_t v = 0; v < plan_.values.size(); ++v) check_view(static_cast<int32_t>(v));
     fill_shape_values();
     check_least_memory();
+    find_kept();
     make_arguments();
     lay_out(parts_, shape_value_offsets_, *entry_);
     check_memory();
@@ -149,6 +150,15 @@ class Maker {
                                          " of memory and swap; use smaller shapes");
   }
 
+  // A session has up to Session::Impl::kMaxShapes shapes.
+  void find_kept() {
+    constexpr uint64_t kMostBytes = uint64_t{4} << 20;
+    uint64_t bytes = 0;
+    for (const int32_t value : engine_.sized.kept)
+      bytes = sum_of_bytes(bytes, round_up(bytes_of_value(value), parts_.device.alignment()));
+    if (bytes <= kMostBytes) entry_->kept.bytes = bytes;
+  }
+
   void make_arguments() {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       const plan::Step& step = plan_.steps[s];
@@ -164,6 +174,7 @@ class Maker {
       for (int32_t out : step.outputs)
         run.out.push_back(out == plan::kNone ? backend::TensorArg{} : argument(out));
       run.found = plan_.is_found(static_cast<int32_t>(s));
+      run.once = entry_->kept.bytes > 0 && engine_.sized.is_sized[s];
       run.empty = !run.found && is_empty(step, run.in, run.out);
       if (!run.empty && !run.found) parts_.steps.prepare(s, run);
     }
@@ -183,7 +194,7 @@ class Maker {
     };
     for (int32_t input : plan_.inputs) add(argument(input));
     for (const backend::TensorArg& output : entry_->outputs) add(output);
-    bytes = saturating_sum(bytes, entry_->arena_bytes);
+    bytes = saturating_sum(saturating_sum(bytes, entry_->arena_bytes), entry_->kept.bytes);
     Watch(parts_.limits).check_memory(bytes, [&] { return "a run with " + sizes(); });
   }
 

@@ -21,9 +21,11 @@ void ObservedRuns::run(const ShapeEntry& entry, std::span<const Input* const> in
                        const GrowingMemory& arena, Carried carried, RunObserver& observer,
                        const Watch& watch) {
   if (!arguments_.on_host()) {
-    mirrors_.resize(1 + carried.size());
+    mirrors_.resize(2 + carried.size());
     mirror(0, arena);
-    for (size_t c = 0; c < carried.size(); ++c) mirror(1 + c, *carried[c]);
+    mirrors_[1] = {};
+    if (entry.kept.memory) mirror(1, *entry.kept.memory);
+    for (size_t c = 0; c < carried.size(); ++c) mirror(2 + c, *carried[c]);
     return run_mirrored(entry, inputs, arena.data(), observer, watch);
   }
   if (entry.segment == 0) observer.before_run({arena.data(), arena.capacity()});

@@ -51,7 +51,7 @@ class ObservedRuns {
   Transfer& transfer_;
   backend::Device& device_;
   const backend::Execution& execution_;
-  std::vector<Mirror> mirrors_;  // of the arena, then of what is carried
+  std::vector<Mirror> mirrors_;  // of the arena, of what the shape keeps, then of what is carried
 };
 
 }  // namespace vernier::runtime

@@ -143,8 +143,14 @@ void Session::Impl::grow(const ShapeEntry& entry, const Grow& grow) {
   }
 }
 
-// The arena, and the values that the segment makes for later ones.
-void Session::Impl::grow_memory(const ShapeEntry& entry) {
+// The arena, what the shape keeps, and the values that the segment makes for later ones.
+void Session::Impl::grow_memory(ShapeEntry& entry) {
+  if (entry.kept.bytes > 0 && !entry.kept.memory) {
+    auto memory =
+        std::make_unique<runtime::GrowingMemory>(*device, runtime::GrowingMemory::Place::kDevice);
+    memory->grow(entry.kept.bytes);
+    entry.kept.memory = std::move(memory);
+  }
   if (entry.arena_bytes > arena_.capacity()) grow(entry, [&] { arena_.grow(entry.arena_bytes); });
   for (size_t c = 0; c < carried_.size(); ++c) {
     const plan::PlanValue& value = parts.plan.value(parts.carried[c]);
@@ -164,6 +170,7 @@ Session::Impl::ShapeEntry& Session::Impl::place(size_t segment) {
   binding_.check_values(entry, arguments_);
   bases_[Source::kArena] = arena_.data();
   bases_[Source::kShapeValues] = entry.shape_values.data();
+  bases_[Source::kKept] = entry.kept.memory ? entry.kept.memory->data() : nullptr;
   size_t base = Source::kFirstInput;
   // Kernels never write to an input.
   for (const Input* input : binding_.inputs())
@@ -231,6 +238,7 @@ std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObs
   const Call call(*this);
   const ShapeEntry& last = each_segment(inputs, [&](ShapeEntry& entry) {
     if (observer) {
+      entry.kept.made = false;  // the observer writes to it
       observed_.run(entry, binding_.inputs(), arena_, carried_, *observer, watch);
     } else {
       transfer_.stage(entry, binding_.inputs(), arena_.data());
@@ -268,6 +276,10 @@ void Session::Impl::wait() {
 void Session::Impl::start(ShapeEntry& entry, const Watch& watch) {
   std::optional<ThreadTeam::Turn> turn;
   if (execution.threads) turn.emplace(*execution.threads, &entry.pace);
+  if (entry.kept.bytes > 0 && !entry.kept.made) {
+    steps_.launch_once(entry, execution, arena_.data(), watch);
+    entry.kept.made = true;
+  }
   if (entry.recording.due() && !on_host()) {
     entry.recording.record(
         *device,
@@ -297,7 +309,7 @@ void Session::Impl::prepare(std::span<const InputShape> input_shapes) {
     inputs.push_back({shape.name, dtype, shape.shape, nullptr});
   }
   binding_.bind(inputs, runtime::Binding::Data::kNotNeeded);
-  const ShapeEntry& entry = entry_of(binding_.symbols(), 0);
+  ShapeEntry& entry = entry_of(binding_.symbols(), 0);
   binding_.check_expressions(entry);
   grow_memory(entry);
 }

@@ -71,7 +71,7 @@ struct Session::Impl {
   bool on_host() const { return arguments_.on_host(); }
   void check_not_forked() const;
   ShapeEntry& entry_of(const std::vector<int64_t>& symbols, size_t segment);
-  void grow_memory(const ShapeEntry& entry);
+  void grow_memory(ShapeEntry& entry);
   ShapeEntry& place(size_t segment);
   /// Binds the inputs and, for each segment of the plan, places its arguments and calls
   /// body(entry), which runs its steps. Returns the last entry, which has the outputs.

@@ -11,15 +11,17 @@
 #include "backend/kernel.h"
 #include "core/threads.h"
 #include "plan/plan.h"
+#include "runtime/growing_memory.h"
 #include "runtime/run_recording.h"
 #include "runtime/shape_program.h"
 
 namespace vernier::runtime {
 
 /// Where an argument's bytes are: `base` indexes the table of bases of a run (the arena, the shape
-/// values, the inputs, then Engine::Impl::carried); kFixed: data is already final (constants).
+/// values, what the shape keeps, the inputs, then Engine::Impl::carried); kFixed: data is already
+/// final (constants).
 struct Source {
-  static constexpr int32_t kFixed = -1, kArena = 0, kShapeValues = 1, kFirstInput = 2;
+  static constexpr int32_t kFixed = -1, kArena = 0, kShapeValues = 1, kKept = 2, kFirstInput = 3;
   int32_t base = kFixed;
   size_t offset = 0;
 };
@@ -31,6 +33,14 @@ struct StepRun {
   size_t workspace_offset = 0;
   bool empty = false;  ///< nothing to write or to check: neither prepared nor launched
   bool found = false;  ///< the host has its results already: it is not launched either
+  bool once = false;   ///< its results are kept: only the first run of the shape launches it
+};
+
+/// The values of a shape's steps that depend on sizes alone (sized_steps.h).
+struct KeptValues {
+  size_t bytes = 0;  ///< 0: there are none, or they are too large, and each run computes them
+  std::unique_ptr<GrowingMemory> memory;
+  bool made = false;
 };
 
 /// Inputs and shape values as they lie together in the arena, and in the staging memory that they
@@ -55,6 +65,7 @@ struct ShapeEntry {
   size_t arena_bytes = 0;
   uint64_t last_used = 0;
   StagedInputs staged;
+  KeptValues kept;
   ThreadTeam::Pace pace;  ///< the CPU's
   RunRecording recording;
 

@@ -80,11 +80,22 @@ void StepLauncher::launch_both(const ShapeEntry& entry, size_t s, const backend:
   at_step(s, [&] { engine_.kernels[s]->launch(call); });
 }
 
+void StepLauncher::launch_once(const ShapeEntry& entry, const backend::Execution& on,
+                               std::byte* arena, const Watch& watch) const {
+  for (size_t s = 0; s < entry.steps.size(); ++s) {
+    if (!entry.steps[s].once) continue;
+    check_time(watch, entry, s);
+    launch(entry, s, on, arena);
+  }
+}
+
 void StepLauncher::launch_all(const ShapeEntry& entry, const backend::Execution& on,
                               std::byte* arena, const Watch& watch) const {
+  const auto is_left_out = [&](size_t s) { return entry.steps[s].empty || entry.steps[s].once; };
   for (size_t s = 0; s < entry.steps.size(); ++s) {
+    if (entry.steps[s].once) continue;
     check_time(watch, entry, s);
-    if (engine_.joins[s] != Joins::kNo && !entry.steps[s].empty && !entry.steps[s + 1].empty) {
+    if (engine_.joins[s] != Joins::kNo && !is_left_out(s) && !is_left_out(s + 1)) {
       launch_both(entry, s, on, arena);
       ++s;
     } else {

@@ -28,6 +28,10 @@ class StepLauncher {
                               std::byte* arena) const;
   void launch(const ShapeEntry& entry, size_t step, const backend::Execution& on,
               std::byte* arena) const;
+  /// The steps whose results the shape keeps.
+  void launch_once(const ShapeEntry& entry, const backend::Execution& on, std::byte* arena,
+                   const Watch& watch) const;
+  /// All others.
   void launch_all(const ShapeEntry& entry, const backend::Execution& on, std::byte* arena,
                   const Watch& watch) const;
   /// Throws Error(kMachine) naming the step where the watch's time is over.
