@@ -154,7 +154,8 @@ TEST(Arena, OfEveryExampleModelIsCloseToWhatIsAlive) {
     for (size_t s = 0; s < entry.steps.size(); ++s) {
       const auto step = static_cast<int32_t>(s);
       for (size_t o = 0; o < entry.steps[s].out.size(); ++o) {
-        if (plan.steps[s].outputs[o] == plan::kNone) continue;
+        const bool is_kept = entry.steps[s].out_sources[o].base == runtime::Source::kKept;
+        if (plan.steps[s].outputs[o] == plan::kNone || is_kept) continue;
         const plan::PlanValue& v = plan.values[static_cast<size_t>(plan.steps[s].outputs[o])];
         intervals.push_back(
             {static_cast<size_t>(entry.steps[s].out[o].elems()) * size_bytes(v.dtype), v.first_step,
