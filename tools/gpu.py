@@ -30,7 +30,8 @@ import report_gpu  # noqa: E402
 # Without those that start the program, which need not lie where it was built.
 SCENARIOS = ("*OnDevice*:*Unpadded*:*Reranker*:*Attention*:*Tracker*:*LayerNorm*:*Mask*:*Planted*:Sessions*:"
              "-*HalfModel*:MaskedRun.*:MaskedReport.*")
-SESSIONS = "Session.*:Fork.*:Observer.*:Callers*:OutOfMemory.*:Recordings.*:SideBySide.*"
+SESSIONS = ("Session.*:SizedSteps.*:Fork.*:Observer.*:Callers*:OutOfMemory.*:Recordings.*:"
+            "SideBySide.*")
 STAGES = {
     "tests": "operator tables, scenarios, sessions, planted defects",
     "memcheck": "compute-sanitizer on the operator tables",

@@ -1,7 +1,8 @@
 // Linear(x, w1, b1), Linear(x, w2, b2), … ⇒ Split(Linear(x, [w1 w2 …], [b1 b2 …]))
 //   requires: weights and biases constant, of one type and orientation, no activation or residual;
-//   each result reaches an Attention through layout changes only (a strided view of the result is
-//   free there); one request that satisfies all. A missing bias is zero if another node has one.
+//   each result reaches an Attention through layout changes only, or products with a constant for
+//   its scores by relative position (a strided view of the result is free there); one request that
+//   satisfies all. A missing bias is zero if another node has one.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -21,7 +22,10 @@ bool reaches_attention(const Graph& graph, ValueId value, int depth = 0) {
   return std::all_of(users.begin(), users.end(), [&](NodeId user) {
     const Node& n = graph.node(user);
     if (n.op == kAttention) return true;
-    return (n.op == kReshape || n.op == kTranspose) &&
+    // Scores by relative position: a product of queries or keys with a table.
+    const bool by_position =
+        n.op == kMatMul && n.inputs[0] == value && constant_of(graph, n.inputs[1]) != nullptr;
+    return (n.op == kReshape || n.op == kTranspose || by_position) &&
            reaches_attention(graph, n.outputs[0], depth + 1);
   });
 }

@@ -176,6 +176,29 @@ TEST(QkvMerge, TransposedWeightsStackUp) {
                                  std::string(heads))});
 }
 
+TEST(QkvMerge, JoinsWeightsThatAlsoFeedScoresByRelativePosition) {
+  const char* inputs = "%x: f32[b, s, 2]";
+  const char* heads =
+      "%n = ShapeValues() {values=(2*s), scalar=true} %r = Range(i64{0}, %n, i64{1}) "
+      "%buckets = Mul(%r, i64{0}) "
+      "%q4 = Reshape(%q) {shape=(b, s, 1, 2), has_shape=true} "
+      "%k4 = Reshape(%k) {shape=(b, s, 1, 2), has_shape=true} "
+      "%v4 = Reshape(%v) {shape=(b, s, 1, 1), has_shape=true} "
+      "%qh = Transpose(%q4) {perm=[0, 2, 1, 3]} "
+      "%m = MatMul(%qh, f32[1, 1, 2, 3]{1, 2, 3, 4, 5, 6}) %p = Transpose(%m) {perm=[0, 2, 1, 3]} "
+      "%y = Attention(%q4, %k4, %v4, _, _, _, _, _, _, _, %p, _, %buckets)";
+  expect_rewrite({&fuse_qkv,
+                  graph_text(inputs,
+                             "%q = Linear(%x, f32[2, 2]{1, 2, 3, 4}) "
+                             "%k = Linear(%x, f32[2, 2]{5, 6, 7, 8}) "
+                             "%v = Linear(%x, f32[2, 1]{9, 10}) " +
+                                 std::string(heads)),
+                  graph_text(inputs,
+                             "%a = Linear(%x, f32[2, 5]{1, 2, 5, 6, 9, 3, 4, 7, 8, 10}) "
+                             "%q, %k, %v = Split(%a) {axis=2, sizes=[2, 2, 1]} " +
+                                 std::string(heads))});
+}
+
 TEST(QkvMerge, LeavesOtherLinearLayers) {
   const auto text = graph_text("%x: f32[b, s, 2]",
                                "%p = Linear(%x, f32[2, 2]{1, 2, 3, 4}) "
