@@ -3,6 +3,9 @@
 //   each result reaches an Attention through layout changes only, or products with a constant for
 //   its scores by relative position (a strided view of the result is free there); one request that
 //   satisfies all. A missing bias is zero if another node has one.
+// MatMul(heads of part i, t), MatMul(heads of part i + 1, u) of such a Split ⇒
+//   Split(MatMul(heads of both parts, [t u]))
+//   requires: both are an Attention's scores by relative position and nothing else's.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -114,6 +117,104 @@ bool merge(Graph& graph, const std::vector<NodeId>& group) {
   return true;
 }
 
+// Transpose(MatMul(Transpose(Reshape(part `part` of `split`)), table)): what queries or keys say of
+// relative positions, [B, S, H, P].
+struct PositionProduct {
+  const Node* split = nullptr;
+  size_t part = 0;
+  const Node *reshape = nullptr, *product = nullptr;
+};
+
+const Node* made_by(const Graph& graph, ValueId value, OpKind op) {
+  const Node* node = value == kNoValue ? nullptr : graph.producer(value);
+  return node != nullptr && node->op == op ? node : nullptr;
+}
+
+std::optional<PositionProduct> position_product(const Graph& graph, const Node& attention,
+                                                size_t input) {
+  const std::vector<int64_t> heads_second{0, 2, 1, 3};
+  const auto transposed = [&](ValueId value) -> const Node* {
+    const Node* node = made_by(graph, value, kTranspose);
+    return node != nullptr && node->attrs_as<TransposeAttrs>().perm == heads_second ? node
+                                                                                    : nullptr;
+  };
+  const auto is_read_once = [&](ValueId value) {
+    return graph.value(value).users.size() == 1 && !graph.is_output(value);
+  };
+  if (!attention.has_input(input) || !is_read_once(attention.inputs[input])) return std::nullopt;
+  const Node* behind = transposed(attention.inputs[input]);
+  if (behind == nullptr || !is_read_once(behind->inputs[0])) return std::nullopt;
+  PositionProduct found;
+  found.product = made_by(graph, behind->inputs[0], kMatMul);
+  if (found.product == nullptr) return std::nullopt;
+  const Tensor* table = constant_of(graph, found.product->inputs[1]);
+  const Node* before = transposed(found.product->inputs[0]);
+  found.reshape = before == nullptr ? nullptr : made_by(graph, before->inputs[0], kReshape);
+  if (table == nullptr || table->rank() != 4 || table->shape()[0] != 1 || found.reshape == nullptr)
+    return std::nullopt;
+  const ValueId part = found.reshape->inputs[0];
+  found.split = made_by(graph, part, kSplit);
+  const SymShape& heads = graph.value(found.reshape->outputs[0]).shape;
+  if (found.split == nullptr || heads.size() != 4 || !(heads[2] == Dim(table->shape()[1])))
+    return std::nullopt;
+  found.part = static_cast<size_t>(std::ranges::find(found.split->outputs, part) -
+                                   found.split->outputs.begin());
+  return found;
+}
+
+// Queries and keys lie side by side, so that their heads are those of one array.
+bool join_position_products(Graph& graph, const Node& attention) {
+  using Input = AttentionAttrs::Input;
+  const auto q = position_product(graph, attention, Input::kQueryPositions),
+             k = position_product(graph, attention, Input::kKeyPositions);
+  if (!q || !k || q->split != k->split || q->part + 1 != k->part) return false;
+  const Tensor &t = *constant_of(graph, q->product->inputs[1]),
+               &u = *constant_of(graph, k->product->inputs[1]);
+  auto split = q->split->attrs_as<SplitAttrs>();
+  const int64_t axis = rank_of(graph, q->split->inputs[0]) - 1;
+  const auto request = common_request(q->product->request, k->product->request);
+  if (t.dtype() != u.dtype() || t.shape() != u.shape() || !request || split.axis != axis ||
+      split.sizes.size() != q->split->outputs.size() ||
+      split.sizes[q->part] != split.sizes[k->part])
+    return false;
+  std::vector<std::byte> bytes(t.byte_span().begin(), t.byte_span().end());
+  bytes.insert(bytes.end(), u.byte_span().begin(), u.byte_span().end());
+  const int64_t heads = t.shape()[1];
+  const Tensor both =
+      Tensor::from_bytes(t.dtype(), {1, 2 * heads, t.shape()[2], t.shape()[3]}, bytes);
+  const ValueId table = graph.add_constant(both);
+  std::vector<DerivationPtr> made{ir::derivation_of(graph, q->product->inputs[1]),
+                                  ir::derivation_of(graph, k->product->inputs[1])};
+  if (std::ranges::find(made, nullptr) == made.end())
+    graph.value(table).derivation = ir::derived(both.dtype(), both.shape(), kConcat,
+                                                encode(AxisAttrs{.axis = 1}), std::move(made));
+  OriginSet origins;
+  origins.add(graph, q->product);
+  origins.add(graph, k->product);
+  const size_t part = q->part, parts = split.sizes.size() - 1;
+  split.sizes[part] *= 2;
+  split.sizes.erase(split.sizes.begin() + static_cast<std::ptrdiff_t>(part) + 1);
+  SymShape shape = graph.value(q->reshape->outputs[0]).shape;
+  shape[2] = Dim(2 * heads);
+  const ValueId of_queries = attention.inputs[Input::kQueryPositions],
+                of_keys = attention.inputs[Input::kKeyPositions];
+  const ValueId x = q->split->inputs[0];
+  const ValueId rows = ops::emit(graph, kSplit, {x}, split, {}, static_cast<int>(parts));
+  const ValueId joined_rows = graph.producer(rows)->outputs[part];
+  const ValueId in_heads =
+      emit_transpose(graph, emit_reshape(graph, joined_rows, shape, {}), {0, 2, 1, 3}, {});
+  const ValueId product = ops::emit(graph, kMatMul, {in_heads, table}, NoAttrs{}, origins.list());
+  graph.producer(product)->request = *request;
+  const ValueId positions = emit_transpose(graph, product, {0, 2, 1, 3}, {});
+  const ValueId first =
+      ops::emit(graph, kSplit, {positions},
+                SplitAttrs{.axis = 2, .num_outputs = 0, .sizes = {heads, heads}}, {}, 2);
+  const std::vector<ValueId> outputs = graph.producer(first)->outputs;
+  graph.replace_uses(of_queries, outputs[0]);
+  graph.replace_uses(of_keys, outputs[1]);
+  return true;
+}
+
 }  // namespace
 
 int fuse_qkv(Graph& graph) {
@@ -132,6 +233,10 @@ int fuse_qkv(Graph& graph) {
   for (const auto* group : in_order) {
     if (group->size() < 2) continue;
     found += merge(graph, *group);
+  }
+  for (NodeId id : graph.order()) {
+    if (is_live(graph, id) && graph.node(id).op == kAttention)
+      found += join_position_products(graph, graph.node(id));
   }
   return found;
 }

@@ -176,27 +176,67 @@ TEST(QkvMerge, TransposedWeightsStackUp) {
                                  std::string(heads))});
 }
 
+// Scores by relative position of q4 [b, s, 1, 2] and k4 of the same shape.
+const std::string kBuckets =
+    "%n = ShapeValues() {values=(2*s), scalar=true} %r = Range(i64{0}, %n, i64{1}) "
+    "%buckets = Mul(%r, i64{0}) ";
+const std::string kPlainHeads =
+    "%q4 = Reshape(%q) {shape=(b, s, 1, 2), has_shape=true} "
+    "%k4 = Reshape(%k) {shape=(b, s, 1, 2), has_shape=true} "
+    "%v4 = Reshape(%v) {shape=(b, s, 1, 1), has_shape=true} ";
+const std::string kOfQueries =
+    "%qh = Transpose(%q4) {perm=[0, 2, 1, 3]} "
+    "%m = MatMul(%qh, f32[1, 1, 2, 3]{1, 2, 3, 4, 5, 6}) %c = Transpose(%m) {perm=[0, 2, 1, 3]} ";
+const std::string kOfKeys =
+    "%kh = Transpose(%k4) {perm=[0, 2, 1, 3]} "
+    "%o = MatMul(%kh, f32[1, 1, 2, 3]{7, 8, 9, 1, 2, 3}) %d = Transpose(%o) {perm=[0, 2, 1, 3]} ";
+const std::string kThreeLayers =
+    "%q = Linear(%x, f32[2, 2]{1, 2, 3, 4}) %k = Linear(%x, f32[2, 2]{5, 6, 7, 8}) "
+    "%v = Linear(%x, f32[2, 1]{9, 10}) ";
+const std::string kOneLayer =
+    "%a = Linear(%x, f32[2, 5]{1, 2, 5, 6, 9, 3, 4, 7, 8, 10}) "
+    "%q, %k, %v = Split(%a) {axis=2, sizes=[2, 2, 1]} ";
+
 TEST(QkvMerge, JoinsWeightsThatAlsoFeedScoresByRelativePosition) {
-  const char* inputs = "%x: f32[b, s, 2]";
-  const char* heads =
-      "%n = ShapeValues() {values=(2*s), scalar=true} %r = Range(i64{0}, %n, i64{1}) "
-      "%buckets = Mul(%r, i64{0}) "
-      "%q4 = Reshape(%q) {shape=(b, s, 1, 2), has_shape=true} "
-      "%k4 = Reshape(%k) {shape=(b, s, 1, 2), has_shape=true} "
-      "%v4 = Reshape(%v) {shape=(b, s, 1, 1), has_shape=true} "
-      "%qh = Transpose(%q4) {perm=[0, 2, 1, 3]} "
-      "%m = MatMul(%qh, f32[1, 1, 2, 3]{1, 2, 3, 4, 5, 6}) %p = Transpose(%m) {perm=[0, 2, 1, 3]} "
-      "%y = Attention(%q4, %k4, %v4, _, _, _, _, _, _, _, %p, _, %buckets)";
+  const std::string rest = kPlainHeads + kOfQueries +
+                           "%y = Attention(%q4, %k4, %v4, _, _, _, _, _, _, _, %c, _, %buckets)";
+  expect_rewrite({&fuse_qkv, graph_text("%x: f32[b, s, 2]", kBuckets + kThreeLayers + rest),
+                  graph_text("%x: f32[b, s, 2]", kBuckets + kOneLayer + rest)});
+}
+
+TEST(QkvMerge, JoinsTheProductsOfQueriesAndKeysWithTheirPositions) {
+  const std::string attention =
+      "%y = Attention(%q4, %k4, %v4, _, _, _, _, _, _, _, %c, %d, %buckets, %buckets)";
+  expect_rewrite(
+      {&fuse_qkv,
+       graph_text("%x: f32[b, s, 2]",
+                  kBuckets + kThreeLayers + kPlainHeads + kOfQueries + kOfKeys + attention),
+       graph_text("%x: f32[b, s, 2]",
+                  kBuckets + kOneLayer + kPlainHeads +
+                      "%both, %rest = Split(%a) {axis=2, sizes=[4, 1]} "
+                      "%b4 = Reshape(%both) {shape=(b, s, 2, 2), has_shape=true} "
+                      "%bh = Transpose(%b4) {perm=[0, 2, 1, 3]} "
+                      "%m = MatMul(%bh, f32[1, 2, 2, 3]{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}) "
+                      "%p = Transpose(%m) {perm=[0, 2, 1, 3]} "
+                      "%c, %d = Split(%p) {axis=2, sizes=[1, 1]} " +
+                      attention)});
+}
+
+TEST(QkvMerge, LeavesProductsOfPositionsWhereKeysLieBeforeQueries) {
+  const std::string rest =
+      kPlainHeads + kOfQueries + kOfKeys +
+      "%y = Attention(%q4, %k4, %v4, _, _, _, _, _, _, _, %c, %d, %buckets, %buckets)";
   expect_rewrite({&fuse_qkv,
-                  graph_text(inputs,
-                             "%q = Linear(%x, f32[2, 2]{1, 2, 3, 4}) "
-                             "%k = Linear(%x, f32[2, 2]{5, 6, 7, 8}) "
-                             "%v = Linear(%x, f32[2, 1]{9, 10}) " +
-                                 std::string(heads)),
-                  graph_text(inputs,
-                             "%a = Linear(%x, f32[2, 5]{1, 2, 5, 6, 9, 3, 4, 7, 8, 10}) "
-                             "%q, %k, %v = Split(%a) {axis=2, sizes=[2, 2, 1]} " +
-                                 std::string(heads))});
+                  graph_text("%x: f32[b, s, 2]", kBuckets +
+                                                     "%k = Linear(%x, f32[2, 2]{1, 2, 3, 4}) "
+                                                     "%q = Linear(%x, f32[2, 2]{5, 6, 7, 8}) "
+                                                     "%v = Linear(%x, f32[2, 1]{9, 10}) " +
+                                                     rest),
+                  graph_text("%x: f32[b, s, 2]",
+                             kBuckets +
+                                 "%a = Linear(%x, f32[2, 5]{1, 2, 5, 6, 9, 3, 4, 7, 8, 10}) "
+                                 "%k, %q, %v = Split(%a) {axis=2, sizes=[2, 2, 1]} " +
+                                 rest)});
 }
 
 TEST(QkvMerge, LeavesOtherLinearLayers) {
