@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "plan/graphs.h"
 #include "runtime/engine_impl.h"
 #include "runtime/engines.h"
@@ -41,7 +43,9 @@ Arrays sums_of(const Arrays& inputs) {
   return {{"y", Tensor::from(DType::kF32, x.shape(), std::span<const double>(y))}};
 }
 
-Arrays inputs_of_shape(Shape shape, uint64_t seed) { return {{"x", random_f32(shape, seed)}}; }
+Arrays inputs_of_shape(Shape shape, uint64_t seed) {
+  return {{"x", random_f32(std::move(shape), seed)}};
+}
 
 std::vector<std::string> sized_kernels(const Engine& engine) {
   std::vector<std::string> names;

@@ -238,7 +238,7 @@ void unpack_panel(const Layout& from, const std::byte* panel, int64_t first, boo
 Tensor unpack_linear(const Problem& problem, const ConstantArg& packed) {
   const bool trans = transposed(problem);
   const Layout from = parse_layout(packed.layout);
-  const auto [k, n] = from.shape;
+  const int64_t k = from.shape.k, n = from.shape.n;
   const WeightShape expected = weight_shape(problem);
   VERNIER_ASSERT(k == expected.k && n == expected.n && packed.bytes.size() == from.bytes(),
                  std::string(packed.layout));
