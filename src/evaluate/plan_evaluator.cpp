@@ -315,9 +315,14 @@ std::vector<double> SpareMemory::take(size_t elems) {
 }
 
 void SpareMemory::keep(std::vector<double> array) {
-  constexpr size_t kMostElems = size_t{1} << 23, kMostArrays = 4;
+  constexpr size_t kMostElems = size_t{1} << 23;
   if (array.size() < kLeastElems || array.size() > kMostElems) return;
-  if (arrays_.size() == kMostArrays) arrays_.erase(arrays_.begin());
+  size_t elems = array.size();
+  for (const std::vector<double>& kept : arrays_) elems += kept.size();
+  while (elems > kMostElems) {
+    elems -= arrays_.front().size();
+    arrays_.erase(arrays_.begin());
+  }
   arrays_.push_back(std::move(array));
 }
 

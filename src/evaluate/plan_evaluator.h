@@ -61,7 +61,7 @@ class SpareMemory {
  public:
   /// An array of this size, whatever is in it; empty where there is none, and for a small one.
   std::vector<double> take(size_t elems);
-  /// The arrays of the last four are kept, of at most 64 MiB each.
+  /// Of the last ones as many stay as take at most 64 MiB.
   void keep(std::vector<double> array);
 
  private:
