@@ -73,12 +73,6 @@ void keep_whole_numbers(const EvalTensor& t, EvalTensor& noisy) {
   }
 }
 
-EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
-  EvalTensor noisy;
-  perturb(t, size, seed, noisy);
-  return noisy;
-}
-
 double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<const Shape> out,
                   std::span<const DType> in_types, std::span<const DType> out_types) {
   const rules::Cost cost = rules::cost(step.op, {step.attrs, in, out, in_types, out_types});

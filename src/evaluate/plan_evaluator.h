@@ -40,9 +40,8 @@ Tensor unpacked_constant(const plan::Plan& plan, const backend::Backend& backend
 EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
                     const plan::PackedInput& packed);
 
-/// Noise on a float array, by `seed`: each element off by a relative amount of deviation `size`.
-EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed);
-/// The same in the memory of `noisy`, which may be `t`.
+/// Noise on a float array, by `seed`: each element off by a relative amount of deviation `size`. In
+/// the memory of `noisy`, which may be `t`.
 void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy);
 
 /// How many inputs of a product are just its operands: input i is what point i rounds. Not those of

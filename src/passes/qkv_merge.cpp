@@ -42,7 +42,8 @@ bool mergeable(const Graph& graph, const Node& n) {
   return reaches_attention(graph, n.outputs[0]);
 }
 
-// Matrices side by side, [K, N1 + N2 + …], or stacked if transposed.
+// Matrices side by side, [K, N1 + N2 + …], or stacked if transposed; so the matrices of heads,
+// [1, H1 + H2 + …, K, N].
 Tensor join(const std::vector<Tensor>& parts, bool rows_below) {
   const int64_t rank = static_cast<int64_t>(parts[0].rank());
   const int64_t lines = rank == 1 || rows_below ? 1 : parts[0].shape()[0];
@@ -62,7 +63,7 @@ Tensor join(const std::vector<Tensor>& parts, bool rows_below) {
     }
   }
   Shape shape = parts[0].shape();
-  shape[rank == 2 && !rows_below ? 1 : 0] = joined;
+  shape[rank > 1 && !rows_below ? 1 : 0] = joined;
   return Tensor::from_bytes(parts[0].dtype(), std::move(shape), data);
 }
 
@@ -71,7 +72,7 @@ ValueId joined(Graph& graph, const std::vector<Tensor>& parts, bool rows_below,
                std::vector<DerivationPtr> made) {
   const Tensor all = join(parts, rows_below);
   const ValueId id = graph.add_constant(all);
-  const int64_t axis = all.rank() == 2 && !rows_below ? 1 : 0;
+  const int64_t axis = all.rank() > 1 && !rows_below ? 1 : 0;
   if (std::ranges::find(made, nullptr) == made.end())
     graph.value(id).derivation = ir::derived(all.dtype(), all.shape(), kConcat,
                                              encode(AxisAttrs{.axis = axis}), std::move(made));
@@ -125,35 +126,28 @@ struct PositionProduct {
   const Node *reshape = nullptr, *product = nullptr;
 };
 
-const Node* made_by(const Graph& graph, ValueId value, OpKind op) {
-  const Node* node = value == kNoValue ? nullptr : graph.producer(value);
-  return node != nullptr && node->op == op ? node : nullptr;
-}
-
 std::optional<PositionProduct> position_product(const Graph& graph, const Node& attention,
                                                 size_t input) {
   const std::vector<int64_t> heads_second{0, 2, 1, 3};
   const auto transposed = [&](ValueId value) -> const Node* {
-    const Node* node = made_by(graph, value, kTranspose);
+    const Node* node = producer_of(graph, value, kTranspose);
     return node != nullptr && node->attrs_as<TransposeAttrs>().perm == heads_second ? node
                                                                                     : nullptr;
   };
-  const auto is_read_once = [&](ValueId value) {
-    return graph.value(value).users.size() == 1 && !graph.is_output(value);
-  };
-  if (!attention.has_input(input) || !is_read_once(attention.inputs[input])) return std::nullopt;
+  if (!attention.has_input(input) || sole_user(graph, attention.inputs[input]) == ir::kNoNode)
+    return std::nullopt;
   const Node* behind = transposed(attention.inputs[input]);
-  if (behind == nullptr || !is_read_once(behind->inputs[0])) return std::nullopt;
+  if (behind == nullptr || sole_user(graph, behind->inputs[0]) == ir::kNoNode) return std::nullopt;
   PositionProduct found;
-  found.product = made_by(graph, behind->inputs[0], kMatMul);
+  found.product = producer_of(graph, behind->inputs[0], kMatMul);
   if (found.product == nullptr) return std::nullopt;
   const Tensor* table = constant_of(graph, found.product->inputs[1]);
   const Node* before = transposed(found.product->inputs[0]);
-  found.reshape = before == nullptr ? nullptr : made_by(graph, before->inputs[0], kReshape);
+  found.reshape = before == nullptr ? nullptr : producer_of(graph, before->inputs[0], kReshape);
   if (table == nullptr || table->rank() != 4 || table->shape()[0] != 1 || found.reshape == nullptr)
     return std::nullopt;
   const ValueId part = found.reshape->inputs[0];
-  found.split = made_by(graph, part, kSplit);
+  found.split = producer_of(graph, part, kSplit);
   const SymShape& heads = graph.value(found.reshape->outputs[0]).shape;
   if (found.split == nullptr || heads.size() != 4 || !(heads[2] == Dim(table->shape()[1])))
     return std::nullopt;
@@ -177,17 +171,10 @@ bool join_position_products(Graph& graph, const Node& attention) {
       split.sizes.size() != q->split->outputs.size() ||
       split.sizes[q->part] != split.sizes[k->part])
     return false;
-  std::vector<std::byte> bytes(t.byte_span().begin(), t.byte_span().end());
-  bytes.insert(bytes.end(), u.byte_span().begin(), u.byte_span().end());
   const int64_t heads = t.shape()[1];
-  const Tensor both =
-      Tensor::from_bytes(t.dtype(), {1, 2 * heads, t.shape()[2], t.shape()[3]}, bytes);
-  const ValueId table = graph.add_constant(both);
-  std::vector<DerivationPtr> made{ir::derivation_of(graph, q->product->inputs[1]),
-                                  ir::derivation_of(graph, k->product->inputs[1])};
-  if (std::ranges::find(made, nullptr) == made.end())
-    graph.value(table).derivation = ir::derived(both.dtype(), both.shape(), kConcat,
-                                                encode(AxisAttrs{.axis = 1}), std::move(made));
+  const ValueId table = joined(graph, {t, u}, false,
+                               {ir::derivation_of(graph, q->product->inputs[1]),
+                                ir::derivation_of(graph, k->product->inputs[1])});
   OriginSet origins;
   origins.add(graph, q->product);
   origins.add(graph, k->product);

@@ -23,7 +23,6 @@ class Layout {
   }
 
   void place_all() {
-    place_kept();
     add_values();
     first_workspace_ = intervals_.size();
     add_workspaces();
@@ -67,14 +66,6 @@ class Layout {
     return entry_.kept.bytes > 0 && parts_.engine.sized.kept_at[value] != plan::kNone;
   }
 
-  // In the order of SizedSteps::kept.
-  void place_kept() {
-    size_t offset = 0;
-    for (const int32_t value : parts_.engine.sized.kept) {
-      kept_offsets_.push_back(offset);
-      offset += round_up(bytes_of_value(value), parts_.device.alignment());
-    }
-  }
   void add_values() {
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       const PlanValue& value = plan_.values[v];
@@ -125,7 +116,7 @@ class Layout {
           const auto first = Source::kFirstInput + static_cast<int32_t>(plan_.inputs.size());
           return {first + carried_at(v), 0};
         }
-        if (is_kept(v)) return {Source::kKept, kept_offsets_[parts_.engine.sized.kept_at[v]]};
+        if (is_kept(v)) return {Source::kKept, entry_.kept.offsets[parts_.engine.sized.kept_at[v]]};
         return {Source::kArena, intervals_[place_of_[v]].offset};
       default:
         return {};
@@ -151,8 +142,7 @@ class Layout {
   const plan::Plan& plan_;
   const std::vector<size_t>& shape_value_offsets_;
   ShapeEntry& entry_;
-  std::vector<Interval> intervals_;   // values in the arena, then workspaces, then staged inputs
-  std::vector<size_t> kept_offsets_;  // by SizedSteps::kept
+  std::vector<Interval> intervals_;  // values in the arena, then workspaces, then staged inputs
   size_t first_workspace_ = 0;
   std::vector<size_t> place_of_, input_of_;  // by value: of intervals_, of the plan's inputs
 };

@@ -153,10 +153,13 @@ class Maker {
   // A session has up to Session::Impl::kMaxShapes shapes.
   void find_kept() {
     constexpr uint64_t kMostBytes = uint64_t{4} << 20;
-    uint64_t bytes = 0;
-    for (const int32_t value : engine_.sized.kept)
+    KeptValues& kept = entry_->kept;
+    size_t bytes = 0;
+    for (const int32_t value : engine_.sized.kept) {
+      kept.offsets.push_back(bytes);
       bytes = sum_of_bytes(bytes, round_up(bytes_of_value(value), parts_.device.alignment()));
-    if (bytes <= kMostBytes) entry_->kept.bytes = bytes;
+    }
+    if (bytes <= kMostBytes) kept.bytes = bytes;
   }
 
   void make_arguments() {

@@ -39,6 +39,7 @@ struct StepRun {
 /// The values of a shape's steps that depend on sizes alone (sized_steps.h).
 struct KeptValues {
   size_t bytes = 0;  ///< 0: there are none, or they are too large, and each run computes them
+  std::vector<size_t> offsets;  ///< by SizedSteps::kept
   std::unique_ptr<GrowingMemory> memory;
   bool made = false;
 };

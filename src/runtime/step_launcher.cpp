@@ -91,11 +91,11 @@ void StepLauncher::launch_once(const ShapeEntry& entry, const backend::Execution
 
 void StepLauncher::launch_all(const ShapeEntry& entry, const backend::Execution& on,
                               std::byte* arena, const Watch& watch) const {
-  const auto is_left_out = [&](size_t s) { return entry.steps[s].empty || entry.steps[s].once; };
+  const auto is_launched = [&](size_t s) { return !entry.steps[s].empty && !entry.steps[s].once; };
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     if (entry.steps[s].once) continue;
     check_time(watch, entry, s);
-    if (engine_.joins[s] != Joins::kNo && !is_left_out(s) && !is_left_out(s + 1)) {
+    if (engine_.joins[s] != Joins::kNo && is_launched(s) && is_launched(s + 1)) {
       launch_both(entry, s, on, arena);
       ++s;
     } else {

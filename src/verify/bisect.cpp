@@ -236,8 +236,8 @@ Bisection bisect_engine(const std::shared_ptr<const Engine>& engine, const ir::G
 Bisection bisect(const Request& asked) {
   Request request = asked;
   request.limits = asked.limits.begun();
-  const std::shared_ptr<const Engine> engine = open_checked(request);
-  return bisect_engine(engine, *model_of(*engine, request), request);
+  const Opened opened = open_checked(request);
+  return bisect_engine(opened.engine, *opened.model, request);
 }
 
 }  // namespace vernier::verify

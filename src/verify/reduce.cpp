@@ -356,9 +356,9 @@ Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::G
 Reduction reduce(const Request& asked, const ReduceTarget& target) {
   Request request = asked;
   request.limits = asked.limits.begun();
-  const std::shared_ptr<const Engine> engine = open_checked(request);
-  return reduce_engine(engine, *model_of(*engine, request), onnx::ModelSlicer(request.model),
-                       request, target);
+  const Opened opened = open_checked(request);
+  return reduce_engine(opened.engine, *opened.model, onnx::ModelSlicer(request.model), request,
+                       target);
 }
 
 }  // namespace vernier::verify

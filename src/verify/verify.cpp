@@ -156,23 +156,21 @@ Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Grap
   return report;
 }
 
-std::shared_ptr<const Engine> open_checked(const Request& request) {
-  std::shared_ptr<const Engine> engine = open_engine(request);
+Opened open_checked(const Request& request) {
+  Opened opened{.engine = open_engine(request), .model = {}};
   if (request.progress) request.progress("checking weights");
-  engine->check_weights();
-  return engine;
+  std::future<void> weights = std::async(std::launch::async | std::launch::deferred,
+                                         [&] { opened.engine->check_weights(); });
+  opened.model = model_of(*opened.engine, request);
+  weights.get();
+  return opened;
 }
 
 namespace {
 
-// Of an engine that is open, whose page is written. Its weights are checked beside the reading of
-// the model.
-Report verified(const std::shared_ptr<const Engine>& engine, const Request& request) {
-  if (request.progress) request.progress("checking weights");
-  std::future<void> weights =
-      std::async(std::launch::async | std::launch::deferred, [&] { engine->check_weights(); });
-  const std::shared_ptr<ir::Graph> model = model_of(*engine, request);
-  weights.get();
+// Of an engine that is open, whose page is written.
+Report verified(const Opened& opened, const Request& request) {
+  const auto& [engine, model] = opened;
   Report report = verify_engine(engine, *model, request);
   engine->check_unchanged();
   if (!request.html.empty()) {
@@ -190,7 +188,7 @@ Report verified(const std::shared_ptr<const Engine>& engine, const Request& requ
 
 Report verify(const Request& asked) {
   const Request request = begun(asked);
-  return verified(open_engine(request), request);
+  return verified(open_checked(request), request);
 }
 
 Localisation localise(const Request& asked) {
@@ -288,10 +286,10 @@ Report verify_and_stamp(const Request& asked) {
         "--stamp: a part of the model (--from, --to) gives no verdict on the engine; leave out "
         "both options");
   }
-  const std::shared_ptr<const Engine> engine = open_engine(request);
-  Report report = verified(engine, request);
+  const Opened opened = open_checked(request);
+  Report report = verified(opened, request);
   engine::stamp_certificate(request.engine,
-                            certificate_of(*engine, report, file_hash(request.model)),
+                            certificate_of(*opened.engine, report, file_hash(request.model)),
                             Watch(request.limits));
   return report;
 }

@@ -17,13 +17,17 @@ using namespace evaluate;  // NOLINT(google-build-using-namespace): its words ar
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                      const Request& request);
 
-/// The engine of `request`, with its backend, and its weights checked. Throws Error as
-/// Engine::open.
-std::shared_ptr<const Engine> open_checked(const Request& request);
-
 /// The model of `request` as `engine` means it: outputs that it fills with 0 at padding are 0 there
 /// (docs/unpadding.md). Throws as onnx::import_model, and Error(kInput) where it is another model.
 std::shared_ptr<ir::Graph> model_of(const Engine& engine, const Request& request);
+
+/// The engine of `request`, with its backend, and its model; the weights are checked while the
+/// model is read. Throws Error as Engine::open and model_of.
+struct Opened {
+  std::shared_ptr<const Engine> engine;
+  std::shared_ptr<ir::Graph> model;
+};
+Opened open_checked(const Request& request);
 
 /// As localise().
 Localisation localise_model(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
