@@ -177,11 +177,23 @@ precision::Asked ask(const ir::Graph& imported, const Job& job,
   const precision::Wishes wishes{.policy = job.policy,
                                  .promotions = job.options.promotions,
                                  .raised = raised,
-                                 .attended = backend_of(job.options).attended};
+                                 .attended = backend_of(job.options).attended,
+                                 .known = job.known.get()};
   return precision::ask(imported, wishes, [&](ir::Graph& graph) {
     passes::run_passes(graph, passes::Phase::kRaise, pass_options(job.options, imported));
   });
 }
+
+}  // namespace
+
+Job planned_again(const ir::Graph& imported, Job job) {
+  const std::shared_ptr<ir::Graph> raised = imported.clone();
+  passes::run_passes(*raised, passes::Phase::kRaise, pass_options(job.options, imported));
+  job.known = std::make_shared<const precision::KnownModel>(raised);
+  return job;
+}
+
+namespace {
 
 plan::BuildOptions record_of(const Job& job) {
   const CompileOptions& options = job.options;

@@ -14,6 +14,7 @@
 #include "passes/pass.h"
 #include "passes/quantize.h"
 #include "plan/planner.h"
+#include "precision/ask.h"
 #include "precision/policy.h"
 #include "vernier/compile.h"
 
@@ -36,6 +37,8 @@ struct Job {
   std::optional<Scales> scales;
   std::set<std::string>
       fragile;  ///< keys of ONNX nodes that the fallback of int8 keeps (fallback.h)
+  /// Of the model that is planned, where it is planned many times (bisect): planned_again().
+  std::shared_ptr<const precision::KnownModel> known;
 };
 
 /// A product that mode int8 quantizes.
@@ -68,6 +71,9 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
                                  Compiled& result);
 /// An imported graph raised, asked for precision and typed, before anything is fused.
 std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const Job& job);
+/// `job` for planning `imported` again and again: what does not depend on the precision that is
+/// asked for is made once, here. The job plans no other graph.
+Job planned_again(const ir::Graph& imported, Job job);
 /// The plan of an imported graph: raised, asked for precision, typed, fused, planned. `raised`:
 /// keys of ONNX nodes that take and store at least f32 whatever the mode and the rules ask, exact
 /// ones too; the plan does not record them (probes of bisect, which are never saved). `kept`: as in

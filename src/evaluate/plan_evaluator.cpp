@@ -205,28 +205,34 @@ uint64_t PlanEvaluator::bytes(std::map<std::string, int64_t> symbols) const {
 }
 
 EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
-                   const std::map<std::string, int64_t>& symbols) {
+                   const std::map<std::string, int64_t>& symbols, std::vector<double> memory) {
   const auto sizes = [&](const SymShape& shape) {
     Shape result;
     for (const Dim& d : shape) result.push_back(d.evaluate(symbols));
     return result;
   };
-  EvalTensor t(v.dtype, sizes(v.shape));
+  EvalTensor t = EvalTensor::shaped(v.dtype, sizes(v.shape));
   const Shape strides = v.strides.empty() ? row_major_strides(t.shape) : sizes(v.strides);
-  const int64_t offset = v.offset_elems.evaluate(symbols);
-  // A row along the last axis at a time.
-  const size_t outer = std::max<size_t>(t.rank(), 1) - 1;
-  const int64_t cols = t.rank() == 0 ? 1 : t.shape.back(),
-                step = t.rank() == 0 ? 1 : strides.back();
+  const int64_t offset = v.offset_elems.evaluate(symbols), elems = t.elems();
+  // A row along the last axis at a time, or along all last axes that follow each other in memory.
+  size_t outer = std::max<size_t>(t.rank(), 1) - 1;
+  int64_t cols = t.rank() == 0 ? 1 : t.shape.back();
+  const int64_t step = t.rank() == 0 ? 1 : strides.back();
+  while (outer > 0 && strides[outer - 1] == cols * step) cols *= t.shape[--outer];
   const auto copy = [&](const auto& from, auto& to) {
+    to.resize(static_cast<size_t>(elems));
     std::vector<int64_t> index_of(outer, 0);
-    for (int64_t flat = 0; flat < t.elems(); flat += cols) {
+    for (int64_t flat = 0; flat < elems; flat += cols) {
       int64_t at = offset;
       for (size_t d = 0; d < outer; ++d) at += index_of[d] * strides[d];
-      for (int64_t j = 0; j < cols; ++j) to[flat + j] = from[at + j * step];
+      if (step == 1)
+        std::copy_n(from.begin() + at, cols, to.begin() + flat);
+      else
+        for (int64_t j = 0; j < cols; ++j) to[flat + j] = from[at + j * step];
       for (size_t d = outer; d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
     }
   };
+  t.f = std::move(memory);
   if (t.is_float())
     copy(base.f, t.f);
   else
@@ -240,7 +246,9 @@ EvalTensor PlanEvaluator::value(size_t index) const {
   return t;
 }
 
-EvalTensor PlanEvaluator::value_anywhere(size_t index) const {
+EvalTensor PlanEvaluator::value_anywhere(size_t index) const { return value_in(index, nullptr); }
+
+EvalTensor PlanEvaluator::value_in(size_t index, SpareMemory* spare) const {
   const plan::PlanValue& v = plan_.values[index];
   using Kind = plan::PlanValue::Kind;
   if (v.kind == Kind::kConstant) return EvalTensor::from(plan_.blob(v.constant).bytes);
@@ -254,9 +262,16 @@ EvalTensor PlanEvaluator::value_anywhere(size_t index) const {
                    "plan value " + std::to_string(index) + " is not live");
     return *values_[index];
   }
-  const EvalTensor base = value_anywhere(static_cast<size_t>(v.alias_of));
-  if (base.there == nullptr) return view_of(v, base, symbols_);
+  const std::optional<EvalTensor>& live = values_[v.alias_of];
+  const EvalTensor made = live ? EvalTensor{} : value_anywhere(static_cast<size_t>(v.alias_of));
+  const EvalTensor& base = live ? *live : made;
   const Shape shape = shape_of(v.shape);
+  if (base.there == nullptr) {
+    const bool takes = spare != nullptr && base.is_float();
+    return view_of(
+        v, base, symbols_,
+        takes ? spare->take(static_cast<size_t>(num_elems(shape))) : std::vector<double>{});
+  }
   const Shape strides = v.strides.empty() ? row_major_strides(shape) : shape_of(v.strides);
   EvalTensor view = fp64_device()->strided(base, shape, strides, v.offset_elems.evaluate(symbols_));
   view.dtype = v.dtype;
@@ -333,7 +348,7 @@ void PlanEvaluator::read_value(int32_t index, size_t input, Held& held) const {
     return read_constant(bytes, input, held, from(bytes));
   }
   if (v.kind == Kind::kShapeValues || v.kind == Kind::kAlias)
-    return held.keep(input, value_anywhere(static_cast<size_t>(index)));
+    return held.keep(input, value_in(static_cast<size_t>(index), &spare_));
   const std::optional<EvalTensor>& live = values_[index];
   VERNIER_ASSERT(live.has_value(), "plan value " + std::to_string(index) + " is not live");
   held.in[input] = &*live;

@@ -27,9 +27,10 @@ namespace vernier::evaluate {
 std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
                                             const std::vector<Tensor>& inputs);
 
-/// The elements of a view (a value of kind kAlias) of `base`, for these sizes.
+/// The elements of a view (a value of kind kAlias) of `base`, for these sizes. Reuses `memory` for
+/// floats.
 EvalTensor view_of(const plan::PlanValue& view, const EvalTensor& base,
-                   const std::map<std::string, int64_t>& symbols);
+                   const std::map<std::string, int64_t>& symbols, std::vector<double> memory = {});
 
 /// Half a unit in the last place of 1 in f32.
 inline constexpr double kSingleUnit = 0x1p-24;
@@ -173,6 +174,8 @@ class PlanEvaluator {
       }
     }
   };
+  // The same; an alias in memory of `spare`, where there is one.
+  EvalTensor value_in(size_t index, SpareMemory* spare) const;
   std::optional<EvalTensor>& slot_of(int32_t value) { return values_[value]; }
   // How many inputs a step has, by index.
   size_t num_inputs(size_t step) const;

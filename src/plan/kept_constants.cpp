@@ -1,6 +1,7 @@
 // Constants by what they are made from: see kept_constants.h.
 #include "plan/kept_constants.h"
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -16,15 +17,36 @@ void add_text(std::string& key, std::string_view text) {
   key += text;
 }
 
-void add_contents(std::string& key, const Tensor& contents) {
+std::string hash_of(const Tensor& contents) {
   Hash128 hash;
   hash.add(contents.byte_span());
-  add_text(key, name(contents.dtype()));
-  add_text(key, str(contents.shape()));
-  add_text(key, hex(hash.digest()));
+  return hex(hash.digest());
 }
 
-void add_operands(std::string& key, const std::vector<backend::Operand>& operands) {
+// As engines in memory need their blobs.
+bool is_aligned(const Tensor& contents) {
+  constexpr uintptr_t kAlignment = 64;
+  return reinterpret_cast<uintptr_t>(contents.data()) % kAlignment == 0;
+}
+
+}  // namespace
+
+void KeptConstants::expect(const Tensor& contents) {
+  constexpr size_t kLeastBytes = 4096;  // below it a look takes as long as the hash
+  if (contents.bytes() >= kLeastBytes)
+    hashed_.try_emplace(contents.data(), Hashed{contents, hash_of(contents)});
+}
+
+void KeptConstants::add_contents(std::string& key, const Tensor& contents) const {
+  add_text(key, name(contents.dtype()));
+  add_text(key, str(contents.shape()));
+  const auto known = hashed_.find(contents.data());
+  const bool same = known != hashed_.end() && known->second.contents.bytes() == contents.bytes();
+  add_text(key, same ? known->second.hash : hash_of(contents));
+}
+
+void KeptConstants::add_operands(std::string& key,
+                                 const std::vector<backend::Operand>& operands) const {
   add_text(key, std::to_string(operands.size()));
   for (const backend::Operand& operand : operands) {
     add_text(key, operand.present ? name(operand.dtype) : "");
@@ -34,7 +56,8 @@ void add_operands(std::string& key, const std::vector<backend::Operand>& operand
   }
 }
 
-std::string key_of(const backend::KernelDef& kernel, const backend::Problem& problem) {
+std::string KeptConstants::key_of(const backend::KernelDef& kernel,
+                                  const backend::Problem& problem) const {
   std::string key;
   add_text(key, kernel.name);
   add_text(key, name(problem.op));
@@ -46,8 +69,6 @@ std::string key_of(const backend::KernelDef& kernel, const backend::Problem& pro
   add_text(key, request_text(asked));
   return key;
 }
-
-}  // namespace
 
 std::vector<PackedTensor> packed_by(const backend::KernelDef& kernel,
                                     const backend::Problem& problem) {
@@ -61,14 +82,17 @@ std::vector<PackedTensor> packed_by(const backend::KernelDef& kernel,
 }
 
 Tensor KeptConstants::stored(const Tensor& contents, DType stored) {
-  if (contents.dtype() == stored) return contents;
+  const bool same = contents.dtype() == stored;
+  if (same && is_aligned(contents)) return contents;
   std::string key;
   add_text(key, name(stored));
   add_contents(key, contents);
   const auto [it, fresh] = stored_.try_emplace(std::move(key));
   if (fresh) {
-    it->second = converted(contents, stored);
-    ++made_;
+    // Aligned once for all engines that share it, as by packed().
+    it->second = same ? Tensor::from_bytes(stored, contents.shape(), contents.byte_span())
+                      : converted(contents, stored);
+    if (!same) ++made_;
   }
   return it->second;
 }

@@ -21,10 +21,12 @@ std::vector<PackedTensor> packed_by(const backend::KernelDef& kernel,
                                     const backend::Problem& problem);
 
 /// Identified by what they are made from: kernel, attributes, types, shapes, requests and the hash
-/// of the contents (XXH3-128), never by address. Keeps everything it made.
+/// of the contents (XXH3-128). Keeps everything it made.
 class KeptConstants {
  public:
-  /// As converted(contents, stored).
+  /// Hashes contents that plans have again and again once for all.
+  void expect(const Tensor& contents);
+  /// As converted(contents, stored), in memory that engines need not align.
   Tensor stored(const Tensor& contents, DType stored);
   /// As packed_by().
   const std::vector<PackedTensor>& packed(const backend::KernelDef& kernel,
@@ -33,6 +35,15 @@ class KeptConstants {
   int64_t made() const { return made_; }
 
  private:
+  struct Hashed {
+    Tensor contents;  // keeps its address from being used again
+    std::string hash;
+  };
+  void add_contents(std::string& key, const Tensor& contents) const;
+  void add_operands(std::string& key, const std::vector<backend::Operand>& operands) const;
+  std::string key_of(const backend::KernelDef& kernel, const backend::Problem& problem) const;
+
+  std::map<const std::byte*, Hashed> hashed_;
   std::map<std::string, Tensor> stored_;
   std::map<std::string, std::vector<PackedTensor>> packed_;
   int64_t made_ = 0;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "precision/constant_range.h"
 #include "precision/requests.h"
 
 namespace vernier::precision {
@@ -73,9 +72,13 @@ Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise) {
   std::vector<std::string> notes;
   while (true) {
     Asked result;
-    result.raised = imported.clone();
-    keep_apart(*result.raised, apart);
-    raise(*result.raised);
+    if (wishes.known && apart.empty()) {
+      result.raised = wishes.known->raised->clone();
+    } else {
+      result.raised = imported.clone();
+      keep_apart(*result.raised, apart);
+      raise(*result.raised);
+    }
     ask_mode(*result.raised, wishes.policy.mode, wishes.attended);
     if (!all_raised) {
       all_raised = result.raised->clone();
@@ -84,7 +87,8 @@ Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise) {
     keep_rules(*all_raised, *result.raised);
     result.notes = notes;
     promote(*result.raised, wishes.promotions);
-    std::vector<std::string> kept = keep_constants_finite(*result.raised);
+    std::vector<std::string> kept =
+        keep_constants_finite(*result.raised, wishes.known ? &wishes.known->ranges : nullptr);
     raise_nodes(*result.raised, wishes.raised);
     const size_t before = apart.size();
     std::set<std::string> wanted = join_requests(*result.raised);

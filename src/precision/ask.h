@@ -8,10 +8,19 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "precision/constant_range.h"
 #include "precision/policy.h"
 #include "vernier/promotion.h"
 
 namespace vernier::precision {
+
+/// What is known of a model before anything is asked of it.
+struct KnownModel {
+  std::shared_ptr<const ir::Graph> raised;  ///< with no node kept apart
+  ConstantRanges ranges;                    ///< of the raised graph's constants
+  explicit KnownModel(std::shared_ptr<const ir::Graph> graph)
+      : raised(std::move(graph)), ranges(*raised) {}
+};
 
 /// The sources of requests besides the model's own types, in rising priority.
 struct Wishes {
@@ -23,6 +32,8 @@ struct Wishes {
   /// What mode int8 asks of attention's products: the type of 16 bits that the device multiplies
   /// best.
   DType attended = DType::kF16;
+  /// Of the imported model; null: it is raised, and its constants are read.
+  const KnownModel* known = nullptr;
 };
 
 struct Asked {

@@ -48,20 +48,25 @@ struct Extremes {
   double least = HUGE_VAL, most = -HUGE_VAL;
 };
 
-// Over the finite elements. Comparisons only, so that memory bandwidth is the limit.
+// Over the finite elements, as many beside each other as make vectors.
 template <class T, class Element>
 Extremes extremes(int64_t begin, int64_t end, const Element& element) {
+  constexpr int64_t kParts = 32;
   constexpr T kLargest = std::numeric_limits<T>::max();
-  T least = kLargest, most = std::numeric_limits<T>::lowest();
-  bool any = false;
-  for (int64_t i = begin; i < end; ++i) {
-    const T v = element(i);
+  T least[kParts], most[kParts];
+  std::fill_n(least, kParts, std::numeric_limits<T>::infinity());
+  std::fill_n(most, kParts, -std::numeric_limits<T>::infinity());
+  const auto add = [&](int64_t part, T v) {
     const bool counts = v >= -kLargest && v <= kLargest;
-    least = counts && v < least ? v : least;
-    most = counts && v > most ? v : most;
-    any |= counts;
+    least[part] = counts && v < least[part] ? v : least[part];
+    most[part] = counts && v > most[part] ? v : most[part];
+  };
+  int64_t i = begin;
+  for (; i + kParts <= end; i += kParts) {
+    for (int64_t part = 0; part < kParts; ++part) add(part, element(i + part));
   }
-  return any ? Extremes{least, most} : Extremes{};
+  for (; i < end; ++i) add(0, element(i));
+  return {*std::min_element(least, least + kParts), *std::max_element(most, most + kParts)};
 }
 
 // The finite elements of a constant; 0 for one that has none.
@@ -89,10 +94,13 @@ bool has(const Node& node, uint32_t flag) { return (flags(node.op) & flag) != 0;
 
 class Reader {
  public:
-  explicit Reader(const Graph& graph) : graph_(graph), reach_(graph.num_values()) {
+  Reader(const Graph& graph, const ConstantRanges* known)
+      : graph_(graph), reach_(graph.num_values()) {
     for (size_t i = 0; i < graph.num_values(); ++i) {
       const ir::Value& v = graph.value(static_cast<ValueId>(i));
-      if (v.is_constant()) reach_[i] = reach_of(v.constant);
+      if (!v.is_constant()) continue;
+      const Reach* reach = known ? known->find(v.constant) : nullptr;
+      reach_[i] = reach ? *reach : reach_of(v.constant);
     }
     for (NodeId id : graph.order()) {
       const Reach reach = of(graph.node(id));
@@ -261,7 +269,8 @@ bool raise(TypeRequest& wish, double peak, std::string& by) {
 
 class Keeper {
  public:
-  explicit Keeper(Graph& graph) : graph_(graph), reach_(constant_reach(graph)) {}
+  Keeper(Graph& graph, const ConstantRanges* known)
+      : graph_(graph), reach_(constant_reach(graph, known)) {}
 
   std::vector<std::string> run() {
     for (NodeId id : graph_.order()) {
@@ -331,10 +340,28 @@ bool asks_for_less(const Graph& graph) {
 
 double Reach::peak() const { return std::max(std::abs(least), std::abs(most)); }
 
-std::vector<Reach> constant_reach(const Graph& graph) { return Reader(graph).take(); }
+ConstantRanges::ConstantRanges(const Graph& model) {
+  for (size_t i = 0; i < model.num_values(); ++i) {
+    const ir::Value& v = model.value(static_cast<ValueId>(i));
+    if (v.is_constant() && v.constant.elems() > 0)
+      known_.try_emplace(v.constant.data(), Known{v.constant, reach_of(v.constant)});
+  }
+}
 
-std::vector<std::string> keep_constants_finite(Graph& raised) {
-  return asks_for_less(raised) ? Keeper(raised).run() : std::vector<std::string>{};
+const Reach* ConstantRanges::find(const Tensor& constant) const {
+  const auto it = known_.find(constant.data());
+  if (it == known_.end()) return nullptr;
+  const Tensor& same = it->second.constant;
+  return same.dtype() == constant.dtype() && same.elems() == constant.elems() ? &it->second.reach
+                                                                              : nullptr;
+}
+
+std::vector<Reach> constant_reach(const Graph& graph, const ConstantRanges* known) {
+  return Reader(graph, known).take();
+}
+
+std::vector<std::string> keep_constants_finite(Graph& raised, const ConstantRanges* known) {
+  return asks_for_less(raised) ? Keeper(raised, known).run() : std::vector<std::string>{};
 }
 
 }  // namespace vernier::precision

@@ -1,6 +1,7 @@
 // How large values become because of a model's constants, known without data, and requests for f32
 // where a narrower type cannot hold them. Contract: docs/precision.md "Constants that do not fit".
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,30 @@ struct Reach {
   double least = 0, most = 1;
   double peak() const;
 };
-/// By ValueId. Infinite constants are ignored: they are infinite in every type.
-std::vector<Reach> constant_reach(const ir::Graph& graph);
+/// The ranges of a model's constants, read once for many requests of it.
+class ConstantRanges {
+ public:
+  explicit ConstantRanges(const ir::Graph& model);
+  /// Null for an array that is none of the model's.
+  const Reach* find(const Tensor& constant) const;
+
+ private:
+  struct Known {
+    Tensor constant;  // keeps its address from being used again
+    Reach reach;
+  };
+  std::map<const std::byte*, Known> known_;
+};
+
+/// By ValueId. Infinite constants are ignored: they are infinite in every type. `known`: of these
+/// the ranges need not be read; may be null.
+std::vector<Reach> constant_reach(const ir::Graph& graph, const ConstantRanges* known = nullptr);
 
 /// Requests f32 for values whose constants exceed the requested type (with kRangeMargin): results
 /// are stored, and products take their operands, in f32. Binds like the range audit, over the mode
 /// and over floors of rules; exact rules (==) are kept. Needs the requests of ask_mode and
-/// apply_rules. Returns a note for each node that it raised.
-std::vector<std::string> keep_constants_finite(ir::Graph& raised);
+/// apply_rules. `known`: as above. Returns a note for each node that it raised.
+std::vector<std::string> keep_constants_finite(ir::Graph& raised,
+                                               const ConstantRanges* known = nullptr);
 
 }  // namespace vernier::precision

@@ -237,21 +237,30 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   const Broadcast4& queries = p.keep_queries;
   const bool keeps_query =
       !queries.tensor || queries.tensor->i[queries.at(s.batch, head, query, 0)] != 0;
+  // Keys from here on are hidden, whatever keep says of them.
+  const int64_t seen = p.attrs.causal ? std::clamp<int64_t>(last_seen + 1, 0, keys) : keys;
+  const auto hide = [&](double& score) {
+    score = p.attrs.masks_add ? score - HUGE_VAL : p.attrs.fill;
+  };
+  const int64_t kept = keeps_query ? seen : 0;
+  if (keep && keep_step == 1) {
+    const auto some = row.first(static_cast<size_t>(kept));
+    if (p.attrs.masks_add)
+      add_to_hidden(some, keep, -HUGE_VAL);
+    else
+      replace_hidden(some, keep, p.attrs.fill);
+  } else if (keep) {
+    for (int64_t j = 0; j < kept; ++j) {
+      if (keep[j * keep_step] == 0) hide(row[j]);
+    }
+  }
+  std::for_each(row.begin() + kept, row.end(), hide);
   const auto keep_hides = [&](int64_t j) {
     return !keeps_query || (keep && keep[j * keep_step] == 0);
   };
-  const auto is_masked = [&](int64_t j) {
-    return (p.attrs.causal && j > last_seen) || keep_hides(j);
-  };
-  if (p.attrs.causal || p.keep.tensor || !keeps_query) {
-    for (int64_t j = 0; j < keys; ++j) {
-      if (!is_masked(j)) continue;
-      double& score = row[j];
-      score = p.attrs.masks_add ? score - HUGE_VAL : p.attrs.fill;
-    }
-  }
   if (p.attrs.zero_hidden_rows && hides_all(nullptr, 0, keys, keep_hides)) return true;
-  return p.attrs.masks_add && hides_all(bias, bias_step, keys, is_masked);
+  return p.attrs.masks_add &&
+         hides_all(bias, bias_step, keys, [&](int64_t j) { return j >= seen || keep_hides(j); });
 }
 
 // row = exp(row − max) in the type of inner results.

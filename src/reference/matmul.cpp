@@ -277,11 +277,13 @@ void eval_gemm(const EvalCall& call) {
   round_out_each(call, 2);
 }
 
-// y = act(x·w + bias) + residual.
-void eval_linear(const EvalCall& call) {
-  const auto attrs = decode<LinearAttrs>(call.attrs);
+void add_linear_products(const EvalCall& call) {
   require_float("Linear", *call.in[0]);
-  multiply_linear(call, attrs.trans_w);
+  multiply_linear(call, decode<LinearAttrs>(call.attrs).trans_w);
+}
+
+void finish_linear(const EvalCall& call) {
+  const auto attrs = decode<LinearAttrs>(call.attrs);
   const EvalTensor* residual = call.optional(3);
   finish_rows(call, [&](const Rounding& rounding, std::span<double> row, size_t at) {
     add_bias(call, rounding, row);
@@ -291,6 +293,12 @@ void eval_linear(const EvalCall& call) {
     round_inner_each(rounding, row);
     round_each(rounding, 2, row);
   });
+}
+
+// y = act(x·w + bias) + residual.
+void eval_linear(const EvalCall& call) {
+  add_linear_products(call);
+  finish_linear(call);
 }
 
 // y = LayerNorm(x·w + bias + residual)·scale + norm_bias over the last axis.

@@ -27,4 +27,9 @@ void transpose(int64_t rows, int64_t cols, const double* src, double* dst);
 std::span<const double> at_point(const EvalCall& call, size_t point, const EvalTensor& x,
                                  std::vector<double>& storage);
 
+/// The two halves of Linear: out[0] += x·w of inputs 0 and 1, rounded at points a and b; and what
+/// follows for the sums that stand in out[0]. The second half reads inputs 2 and 3 alone.
+void add_linear_products(const EvalCall& call);
+void finish_linear(const EvalCall& call);
+
 }  // namespace vernier::reference

@@ -55,6 +55,13 @@ double LargestOf(const double* v, size_t count) {
 void DivideEach(double* v, size_t count, double divisor) {
   for (size_t i = 0; i < count; ++i) v[i] /= divisor;
 }
+
+void ReplaceHidden(double* v, const int64_t* keep, size_t count, double fill) {
+  for (size_t i = 0; i < count; ++i) v[i] = keep[i] == 0 ? fill : v[i];
+}
+void AddToHidden(double* v, const int64_t* keep, size_t count, double added) {
+  for (size_t i = 0; i < count; ++i) v[i] += keep[i] == 0 ? added : 0.0;
+}
 }  // namespace HWY_NAMESPACE
 }  // namespace vernier::reference
 HWY_AFTER_NAMESPACE();
@@ -66,6 +73,8 @@ HWY_EXPORT(SumOf);
 HWY_EXPORT(SquareSumOf);
 HWY_EXPORT(LargestOf);
 HWY_EXPORT(DivideEach);
+HWY_EXPORT(ReplaceHidden);
+HWY_EXPORT(AddToHidden);
 
 void round_each(const PointRounding& rounding, std::span<double> values) {
   if (rounding.type == DType::kUndefined || rounding.type == DType::kF64) return;
@@ -93,6 +102,13 @@ double largest_of(std::span<const double> values) {
 
 void divide_each(std::span<double> values, double divisor) {
   HWY_DYNAMIC_DISPATCH(DivideEach)(values.data(), values.size(), divisor);
+}
+
+void replace_hidden(std::span<double> values, const int64_t* keep, double fill) {
+  HWY_DYNAMIC_DISPATCH(ReplaceHidden)(values.data(), keep, values.size(), fill);
+}
+void add_to_hidden(std::span<double> values, const int64_t* keep, double added) {
+  HWY_DYNAMIC_DISPATCH(AddToHidden)(values.data(), keep, values.size(), added);
 }
 
 }  // namespace vernier::reference

@@ -22,6 +22,9 @@ double sum_of(std::span<const double> values);
 double square_sum_of(std::span<const double> values);
 /// v = v / divisor
 void divide_each(std::span<double> values, double divisor);
+/// v = fill, and v += added, where keep is 0.
+void replace_hidden(std::span<double> values, const int64_t* keep, double fill);
+void add_to_hidden(std::span<double> values, const int64_t* keep, double added);
 /// The largest; NaN does not count. -inf where there is none.
 double largest_of(std::span<const double> values);
 

@@ -45,12 +45,15 @@ class Probes {
   Probes(Sweep& sweep, const Engine& engine, const ir::Graph& model, const Request& request)
       : sweep_(sweep),
         backend_(*engine.impl().backend),
-        options_(compiler::options_of(engine.impl().plan)),
+        job_(compiler::planned_again(model, job_of(engine, request))),
         model_(model),
         request_(request),
         trials_(sweep.failing_trials()) {
-    options_.kernels = &backend_;
-    options_.limits = request.limits;
+    const ir::Graph& raised = *job_.known->raised;
+    for (size_t i = 0; i < raised.num_values(); ++i) {
+      const ir::Value& value = raised.value(static_cast<ir::ValueId>(i));
+      if (value.is_constant()) kept_.expect(value.constant);
+    }
   }
 
   std::string inputs() const {
@@ -64,22 +67,30 @@ class Probes {
   bool passes_with(const std::set<std::string>& raised) {
     const auto known = tried_.find(raised);
     if (known != tried_.end()) return known->second;
-    return tried_[raised] = passes(options_, raised, counted(raised.size(), "node") + " raised");
+    return tried_[raised] = passes(job_, raised, counted(raised.size(), "node") + " raised");
   }
   /// … with these rules behind the engine's own?
   bool passes_with_rules(const std::vector<std::string>& rules) {
-    CompileOptions options = options_;
+    CompileOptions options = job_.options;
     options.rules = rules;
-    return passes(options, {}, "with the rules for it");
+    compiler::Job job(options);
+    job.known = job_.known;
+    return passes(job, {}, "with the rules for it");
   }
 
  private:
-  bool passes(const CompileOptions& options, const std::set<std::string>& raised,
+  static compiler::Job job_of(const Engine& engine, const Request& request) {
+    CompileOptions options = compiler::options_of(engine.impl().plan);
+    options.kernels = engine.impl().backend;
+    options.limits = request.limits;
+    return options;
+  }
+  bool passes(const compiler::Job& job, const std::set<std::string>& raised,
               const std::string& what) {
     ++builds_;
     try {
       plan::Plan plan =
-          compiler::plan_of(model_, options, plan::PlanOptions::Constants::kStored, raised, &kept_);
+          compiler::plan_of(model_, job, plan::PlanOptions::Constants::kStored, raised, &kept_);
       Runner runner(Engine::Impl::engine_of(std::move(plan), backend_),
                     {.threads = request_.threads, .limits = request_.limits});
       std::vector<NamedTensors> answers;
@@ -98,7 +109,7 @@ class Probes {
 
   Sweep& sweep_;
   const backend::Backend& backend_;
-  CompileOptions options_;
+  compiler::Job job_;
   const ir::Graph& model_;
   const Request& request_;
   std::vector<Trial> trials_;

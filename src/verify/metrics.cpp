@@ -57,22 +57,42 @@ double rank_correlation(const std::vector<size_t>& a, const std::vector<size_t>&
 
 // By keys whose order as whole numbers is that of the scores, the best first; equal scores keep
 // their order, NaN comes before all numbers.
-std::vector<size_t> best_first(const std::vector<double>& scores) {
-  struct Place {
-    uint64_t key;
-    uint32_t index;
-    bool operator<(const Place& other) const {
-      return key < other.key || (key == other.key && index < other.index);
-    }
-  };
+namespace {
+struct Place {
+  uint64_t key;
+  uint32_t index;
+  bool operator<(const Place& other) const {
+    return key < other.key || (key == other.key && index < other.index);
+  }
+};
+
+// Sorts what is nearly in order; false, all still there: it is not.
+bool sort_by_insertion(std::vector<Place>& places) {
+  size_t moves = 0;
+  const size_t most = 4 * places.size();
+  for (size_t i = 1; i < places.size(); ++i) {
+    const Place place = places[i];
+    size_t at = i;
+    for (; at > 0 && place < places[at - 1]; --at) places[at] = places[at - 1];
+    places[at] = place;
+    moves += i - at;
+    if (moves > most) return false;
+  }
+  return true;
+}
+}  // namespace
+
+std::vector<size_t> best_first(const std::vector<double>& scores, std::span<const size_t> guess) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
   std::vector<Place> places(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
-    const double score = std::isnan(scores[i]) ? std::abs(scores[i]) : scores[i] + 0.0;  // -0 is 0
+    const size_t index = guess.empty() ? i : guess[i];
+    const double given = scores[index];
+    const double score = std::isnan(given) ? std::abs(given) : given + 0.0;  // -0 is 0
     const uint64_t bits = std::bit_cast<uint64_t>(score);
-    places[i] = {(bits & kSign) != 0 ? bits : ~(bits | kSign), static_cast<uint32_t>(i)};
+    places[i] = {(bits & kSign) != 0 ? bits : ~(bits | kSign), static_cast<uint32_t>(index)};
   }
-  std::sort(places.begin(), places.end());
+  if (guess.empty() || !sort_by_insertion(places)) std::sort(places.begin(), places.end());
   std::vector<size_t> order(scores.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = places[i].index;
   return order;
@@ -142,6 +162,7 @@ Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis) {
   errors.reserve(want.f.size());
   VERNIER_ASSERT(got.f.size() == want.f.size(), "arrays of two sizes have no distance");
   const double *all_got = got.f.data(), *all_want = want.f.data();
+  const UnitInLastPlace unit(got.dtype);
   for (int64_t i = 0; i < d.elems; ++i) {
     const double g = all_got[i], w = all_want[i];
     if (!std::isfinite(g) || !std::isfinite(w)) {
@@ -158,7 +179,7 @@ Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis) {
     d.mean_abs += error;
     d.max_abs = std::max(d.max_abs, error);
     if (w != 0) d.max_rel = std::max(d.max_rel, error / std::abs(w));
-    d.max_ulp = std::max(d.max_ulp, error / ulp(got.dtype, w));
+    d.max_ulp = std::max(d.max_ulp, error / unit.at(w));
     if (const double relative = error / (1 + std::abs(w)); relative > d.worst) {
       d.worst = relative;
       d.worst_index = i;
@@ -180,7 +201,7 @@ Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis) {
 
 Ranking ranking(const std::vector<double>& got, const std::vector<double>& want) {
   constexpr size_t kTop = 5;
-  const std::vector<size_t> g = best_first(got), w = best_first(want);
+  const std::vector<size_t> w = best_first(want), g = best_first(got, w);
   Ranking r;
   r.top1_changed = g[0] != w[0];
   if (want.size() > 1) r.top1_margin = want[w[0]] - want[w[1]];

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace vernier::verify {
 Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis = 0);
 
 /// Indices of scores from the highest to the lowest; equal scores keep their order.
-std::vector<size_t> best_first(const std::vector<double>& scores);
+std::vector<size_t> best_first(const std::vector<double>& scores,
+                               std::span<const size_t> guess = {});
 
 /// What a ranking makes of one row: its values are the scores of classes or candidates.
 struct Ranking {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "evaluate/plan_evaluator.h"
 #include "reference/cut_tables.h"
 #include "verify/metrics.h"
+#include "verify/noisy_linear.h"
 
 namespace vernier::verify {
 
@@ -156,6 +158,7 @@ bool leaves_all(const plan::Step& step, const Rounding& rounding,
     if (point >= operands || !inputs[point] || !inputs[point]->is_float()) return false;
     const PointRounding& at = rounding.at(point);
     if (at.mode != PointRounding::Mode::kNearest) return false;
+    if (inputs[point]->dtype == at.type) continue;
     const FloatRounder rounder(at.type);
     if (!std::ranges::all_of(inputs[point]->f, [&](double v) { return rounder.nearest(v) == v; }))
       return false;
@@ -206,10 +209,8 @@ void add_trial(Ideal& ideal, const std::vector<EvalTensor>& unchanged,
   }
 }
 
-void add_inside(const plan::Step& step, const StepCopy& copy,
-                std::span<const EvalTensor* const> inputs, const Rounding& rounding, Ideal& ideal) {
-  const std::vector<EvalTensor> without =
-      evaluate(step, copy, inputs, of_operands(step.op, rounding));
+// What the roundings inside the step do: `without` is its result without them.
+void add_inside(const std::vector<EvalTensor>& without, Ideal& ideal) {
   for (const EvalTensor& t : ideal.out) ideal.inside.push_back(zeros(t));
   for (size_t o = 0; o < without.size(); ++o) {
     for (size_t i = 0; i < without[o].f.size(); ++i) {
@@ -222,13 +223,28 @@ void add_inside(const plan::Step& step, const StepCopy& copy,
   }
 }
 
+std::vector<EvalTensor> one(EvalTensor output) {
+  std::vector<EvalTensor> outputs;
+  outputs.push_back(std::move(output));
+  return outputs;
+}
+
 Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
                const StepCopy& copy, int trials, ConstantCache* constants) {
   const Inputs held = inputs_of(plan, backend, step, copy, constants);
   const std::vector<const EvalTensor*> inputs = pointers(held);
   const Rounding rounding = narrow_rounding(step);
+  // Rounding an operand would swallow the noise on it: sensitivity is that of the exact step.
+  const bool same = leaves_all(step, rounding, inputs);
+  std::optional<NoisyLinear> linear;
+  if (step.op == OpKind::kLinear)
+    linear.emplace(step.attrs, inputs, copy.out[0].dtype(), copy.out[0].shape());
+  const auto evaluate_exact = [&] {
+    if (!linear) return evaluate(step, copy, inputs, Rounding{});
+    return one(linear->exact());
+  };
   Ideal ideal;
-  ideal.out = evaluate(step, copy, inputs, rounding);
+  ideal.out = same ? evaluate_exact() : evaluate(step, copy, inputs, rounding);
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
   for (const EvalTensor* t : inputs) {
@@ -242,11 +258,14 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
     ideal.undecided.emplace_back(t.i.size(), false);
   }
   ideal.sum_length = sum_length(step, in, out, in_types, out_types);
-  if (rounds_inside(step.op, rounding)) add_inside(step, copy, inputs, rounding, ideal);
-  // Rounding an operand would swallow the noise on it: sensitivity is that of the exact step.
-  const bool same = leaves_all(step, rounding, inputs);
-  const std::vector<EvalTensor> unrounded =
-      same ? std::vector<EvalTensor>{} : evaluate(step, copy, inputs, Rounding{});
+  std::vector<EvalTensor> unrounded;
+  if (rounds_inside(step.op, rounding)) {
+    const Rounding operands = of_operands(step.op, rounding);
+    std::vector<EvalTensor> without = evaluate(step, copy, inputs, operands);
+    add_inside(without, ideal);
+    if (leaves_all(step, operands, inputs)) unrounded = std::move(without);
+  }
+  if (!same && unrounded.empty()) unrounded = evaluate_exact();
   const std::vector<EvalTensor>& exact = same ? ideal.out : unrounded;
   Rounding of_trials;
   of_trials.set_inner(inner_of_chain(step.op, step.numerics));
@@ -254,9 +273,14 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
   std::vector<EvalTensor> floats(inputs.size());
   std::vector<const EvalTensor*> noisy = inputs;
   for (int trial = 0; trial < trials; ++trial) {
+    const uint64_t seed = static_cast<uint64_t>(trial) * 64;
+    if (linear) {
+      add_trial(ideal, exact, one(linear->draw(kSingleUnit, seed)));
+      continue;
+    }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i] || !inputs[i]->is_float()) continue;
-      perturb(*inputs[i], kSingleUnit, static_cast<uint64_t>(trial) * 64 + i + 1, floats[i]);
+      perturb(*inputs[i], kSingleUnit, seed + i + 1, floats[i]);
       noisy[i] = &floats[i];
     }
     add_trial(ideal, exact, evaluate(step, copy, noisy, of_trials));

@@ -55,5 +55,37 @@ TEST(NoiseEach, MayOverwriteItsOperand) {
   EXPECT_EQ(x, y);
 }
 
+TEST(NormalNoiseEach, HasTheDeviationAndTheTailsOfANormalDraw) {
+  constexpr int64_t kCount = 200'000;
+  const std::vector<double> x(kCount, 5.0), part(kCount, 4.0);
+  std::vector<double> y(kCount);
+  normal_noise_each(x.data(), part.data(), 0.5, y.data(), kCount, 3);
+  double sum = 0, squares = 0, fourths = 0, largest = 0;
+  for (const double v : y) {
+    const double n = (v - 5) / 2;
+    sum += n;
+    squares += n * n;
+    fourths += n * n * n * n;
+    largest = std::max(largest, std::abs(n));
+  }
+  EXPECT_NEAR(sum / kCount, 0, 0.012);
+  EXPECT_NEAR(squares / kCount, 1, 0.015);
+  EXPECT_NEAR(fourths / kCount, 3 - 0.3, 0.06) << "that of four uniform draws; 3 of a normal one";
+  EXPECT_LE(largest, 2 * std::sqrt(3.0));
+  EXPECT_GT(largest, 3);
+}
+
+TEST(NormalNoiseEach, IsThatOfItsSeedAtEveryLength) {
+  const std::vector<double> x(100, 1.0), part(100, 1.0);
+  std::vector<double> all(100);
+  normal_noise_each(x.data(), part.data(), 1, all.data(), 100, 7);
+  for (const int64_t count : {0, 1, 7, 8, 9, 99}) {
+    std::vector<double> some(static_cast<size_t>(count) + 1, -77.0);
+    normal_noise_each(x.data(), part.data(), 1, some.data(), count, 7);
+    EXPECT_TRUE(std::equal(some.begin(), some.end() - 1, all.begin())) << count;
+    EXPECT_EQ(some.back(), -77) << "nothing behind it is written";
+  }
+}
+
 }  // namespace
 }  // namespace vernier::reference

@@ -143,5 +143,17 @@ TEST(SumsOf, AreThoseOfTheLoopForEveryCount) {
   }
 }
 
+TEST(HiddenKeys, AreReplacedOrAddedTo) {
+  const std::vector<int64_t> keep{1, 0, 0, 7, 0};
+  std::vector<double> replaced{1, 2, kInfinity, -0.0, 5}, added = replaced;
+  replace_hidden(replaced, keep.data(), -3);
+  EXPECT_EQ(replaced, (std::vector<double>{1, -3, -3, -0.0, -3}));
+  add_to_hidden(added, keep.data(), -kInfinity);
+  EXPECT_EQ(added[0], 1);
+  EXPECT_EQ(added[1], -kInfinity);
+  EXPECT_TRUE(std::isnan(added[2])) << "infinity less infinity";
+  EXPECT_EQ(added[4], -kInfinity);
+}
+
 }  // namespace
 }  // namespace vernier::reference

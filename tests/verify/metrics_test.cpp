@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "evaluate/rows.h"
@@ -13,6 +14,8 @@ namespace vernier::verify {
 using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 
 namespace {
+
+using Order = std::vector<size_t>;
 
 EvalTensor array(Shape shape, std::vector<double> values) {
   EvalTensor t(DType::kF32, std::move(shape));
@@ -66,11 +69,22 @@ TEST(UlpOf, IsTheSpacingAtEachValue) {
 }
 
 TEST(BestFirst, EqualScoresKeepTheirOrderAndNanComesFirst) {
-  using Order = std::vector<size_t>;
   EXPECT_EQ(best_first({1, 3, 2, 3}), (Order{1, 3, 2, 0}));
   EXPECT_EQ(best_first({0.0, -0.0, 0.0}), (Order{0, 1, 2}));
   EXPECT_EQ(best_first({-1, -INFINITY, INFINITY, -2, 5e-324, -5e-324}), (Order{2, 4, 5, 0, 3, 1}));
   EXPECT_EQ(best_first({1, std::nan(""), INFINITY, -std::nan("")}), (Order{1, 3, 2, 0}));
+}
+
+TEST(BestFirst, IsTheSameWhateverOrderIsGuessed) {
+  std::vector<double> scores;
+  for (int i = 0; i < 100; ++i) scores.push_back(i * 37 % 50);  // each of them twice
+  const Order right = best_first(scores);
+  Order guess = right;
+  EXPECT_EQ(best_first(scores, guess), right);
+  std::swap(guess[10], guess[17]);
+  EXPECT_EQ(best_first(scores, guess), right) << "nearly right";
+  std::reverse(guess.begin(), guess.end());
+  EXPECT_EQ(best_first(scores, guess), right) << "all wrong";
 }
 
 TEST(RankingOf, FindsTheFirstPlaceAndTheOrder) {
