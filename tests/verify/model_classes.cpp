@@ -25,7 +25,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHeader =
     "# Other projects' models (not in this repository): which build and verify, and why the others "
-    "are refused.\n# Made by tools/classify_models.cpp; checked by tests/verify/peers_test.cpp.\n";
+    "are refused.\n# Made by tools/classify_models.cpp; checked by tests/verify/peers_test.cpp.\n# "
+    "A "
+    "line that ends with / is the folder of the lines below it.\n";
 
 // The first line of a message; where it announces a list, with the list's first entry. The file
 // that it speaks of is left out.
@@ -242,10 +244,15 @@ std::string summary(const std::vector<ModelClass>& models) {
 }
 
 std::string to_tsv(const std::vector<ModelClass>& models) {
-  std::string text(kHeader);
-  for (const ModelClass& model : models)
-    text += model.path + "\t" + model.kind + "\t" + model.outcome +
+  std::string text(kHeader), folder;
+  for (const ModelClass& model : models) {
+    const fs::path path(model.path);
+    const std::string own = path.parent_path().string();
+    if (own != folder) text += own + "/\n";
+    folder = own;
+    text += path.filename().string() + "\t" + model.kind + "\t" + model.outcome +
             (model.why.empty() ? "" : "\t" + model.why) + "\n";
+  }
   return text;
 }
 
@@ -253,11 +260,17 @@ std::vector<ModelClass> read_tsv(const fs::path& file) {
   std::ifstream stream(file);
   if (!stream) throw std::runtime_error("cannot read " + file.string());
   std::vector<ModelClass> models;
+  std::string folder;
   for (std::string line; std::getline(stream, line);) {
     if (line.starts_with('#')) continue;
+    if (line.ends_with('/')) {
+      folder = line;
+      continue;
+    }
     std::istringstream columns(line);
     ModelClass model;
     std::getline(columns, model.path, '\t');
+    model.path.insert(0, folder);
     std::getline(columns, model.kind, '\t');
     std::getline(columns, model.outcome, '\t');
     std::getline(columns, model.why);
