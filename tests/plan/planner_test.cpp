@@ -179,6 +179,22 @@ TEST(KeptConstants, AreToldApartByTheTypeTheyAreStoredIn) {
   EXPECT_EQ(kept.made(), 2);
 }
 
+TEST(KeptConstants, AreAlignedOnce) {
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(5000, std::byte{1});
+  const std::byte* odd = bytes->data();
+  while (reinterpret_cast<uintptr_t>(odd) % 64 != 4) ++odd;
+  const Tensor contents(DType::kF32, {1100}, bytes, odd);
+  plan::KeptConstants kept;
+  kept.expect(contents);
+  const Tensor aligned = kept.stored(contents, DType::kF32);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned.data()) % 64, 0U);
+  EXPECT_TRUE(std::ranges::equal(aligned.byte_span(), contents.byte_span()));
+  EXPECT_EQ(kept.stored(contents, DType::kF32).data(), aligned.data());
+  const Tensor prefix(DType::kF32, {1099}, bytes, odd);
+  EXPECT_EQ(kept.stored(prefix, DType::kF32).elems(), 1099) << "the same address, other contents";
+  EXPECT_EQ(kept.made(), 0);
+}
+
 // ---- lifetimes ---------------------------------------------------------------------------------
 
 std::pair<int, int> lifetime(const plan::Plan& plan, const std::string& name) {

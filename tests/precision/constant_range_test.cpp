@@ -109,6 +109,25 @@ TEST(ConstantRange, RaisesWhatDoesNotFitAndSaysSo) {
   }
 }
 
+TEST(ConstantRanges, AreThoseOfTheConstantsReadOnce) {
+  Small g;
+  std::vector<double> values(100, 0.5);
+  values[31] = -7;
+  values[70] = 9;
+  values[99] = HUGE_VAL;
+  const Tensor many = Tensor::from(DType::kF32, {100}, values);
+  const ir::ValueId constant = g.graph.add_constant(many), infinite = g.number(-HUGE_VAL);
+  const ConstantRanges known(g.graph);
+  ASSERT_NE(known.find(many), nullptr);
+  EXPECT_EQ(known.find(many)->least, -7);
+  EXPECT_EQ(known.find(many)->most, 9);
+  EXPECT_EQ(known.find(g.graph.value(infinite).constant)->peak(), 0) << "no finite element";
+  EXPECT_EQ(known.find(Tensor::scalar(DType::kF32, 1)), nullptr);
+  const ir::ValueId sum = g.op(kAdd, {constant, constant});
+  EXPECT_EQ(constant_reach(g.graph, &known)[sum].most, 18);
+  EXPECT_EQ(constant_reach(g.graph)[sum].most, 18);
+}
+
 TEST(ConstantRange, LeavesARuleThatInsists) {
   Small g;
   const ir::ValueId sum = g.op(kAdd, {g.scores, g.additive(kLowest)});

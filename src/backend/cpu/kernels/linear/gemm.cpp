@@ -23,20 +23,9 @@ constexpr int64_t kSpread = 16;
 
 int64_t BlockRows() { return kBlockRows; }
 
-void WidenRow(FloatsIn src, int64_t elems, float* dst) {
-  if (src.dtype == DType::kF32) {
-    std::memcpy(dst, src.data, static_cast<size_t>(elems) * sizeof(float));
-    return;
-  }
-  const F32 d;
-  for_each_vector(d, elems, [&](int64_t i, int64_t lanes) {
-    store_lanes(d, load_floats(d, src.dtype, src.data, i, lanes), dst + i, lanes);
-  });
-}
-
 // A lane of the packed panel holds two rows of one column: the even one in its lower half.
 void WidenPanel(FloatsIn src, int64_t k, float* dst) {
-  if (src.dtype != DType::kBF16) return WidenRow(src, k * kPanelCols, dst);
+  if (src.dtype != DType::kBF16) return widen_elems(src.dtype, src.data, dst, k * kPanelCols);
   const F32 d;
   const U32 du;
   const auto width = static_cast<int64_t>(hn::Lanes(d));
@@ -82,8 +71,8 @@ void Gemm(const GemmCall& call) {
   for (int64_t row = 0; row < call.m; row += kBlockRows) {
     const int64_t rows = std::min(kBlockRows, call.m - row);
     for (int64_t r = 0; r < rows; ++r) {
-      WidenRow(call.a.at(call.rows->offset(call.first_row + row + r)), call.k,
-               call.scratch + r * copy_step);
+      const FloatsIn from = call.a.at(call.rows->offset(call.first_row + row + r));
+      widen_elems(from.dtype, from.data, call.scratch + r * copy_step, call.k);
     }
     const int64_t end_col = std::min(call.n, call.end_panel * kPanelCols);
     for (int64_t col = call.first_panel * kPanelCols; col < end_col; col += 2 * width) {
