@@ -91,6 +91,11 @@ passes::PassOptions pass_options(const CompileOptions& options, const ir::Graph&
   return result;
 }
 
+// `graph` is `imported`, or comes from it.
+void raise_graph(ir::Graph& graph, const CompileOptions& options, const ir::Graph& imported) {
+  passes::run_passes(graph, passes::Phase::kRaise, pass_options(options, imported));
+}
+
 precision::Policy policy_of(const CompileOptions& options) {
   precision::Policy policy{.mode = precision::Mode::kModel, .rules = {}};
   if (!options.policy.empty()) policy = precision::load_policy(options.policy, options.policy_file);
@@ -156,7 +161,7 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
 std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOptions& options,
                                  Compiled& result) {
   std::shared_ptr<ir::Graph> graph = import(model_path, options, result);
-  passes::run_passes(*graph, passes::Phase::kRaise, pass_options(options, *graph));
+  raise_graph(*graph, options, *graph);
   return graph;
 }
 
@@ -179,16 +184,15 @@ precision::Asked ask(const ir::Graph& imported, const Job& job,
                                  .raised = raised,
                                  .attended = backend_of(job.options).attended,
                                  .known = job.known.get()};
-  return precision::ask(imported, wishes, [&](ir::Graph& graph) {
-    passes::run_passes(graph, passes::Phase::kRaise, pass_options(job.options, imported));
-  });
+  return precision::ask(imported, wishes,
+                        [&](ir::Graph& graph) { raise_graph(graph, job.options, imported); });
 }
 
 }  // namespace
 
 Job planned_again(const ir::Graph& imported, Job job) {
   const std::shared_ptr<ir::Graph> raised = imported.clone();
-  passes::run_passes(*raised, passes::Phase::kRaise, pass_options(job.options, imported));
+  raise_graph(*raised, job.options, imported);
   job.known = std::make_shared<const precision::KnownModel>(raised);
   return job;
 }
@@ -296,7 +300,7 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
   if (!options.extra_outputs.empty()) {
     const std::shared_ptr<ir::Graph> marked = imported.clone();
     add_outputs(*marked, options.extra_outputs);
-    passes::run_passes(*marked, passes::Phase::kRaise, pass_options(options, imported));
+    raise_graph(*marked, options, imported);
     add_side_outputs(graph, *marked, options.extra_outputs);
   }
   return {std::move(asked.raised), std::move(table_bounds), std::move(asked.notes)};

@@ -1,6 +1,7 @@
 // Conversion of tensors, without doubles in between for the common types: see convert.h.
 #include "core/convert.h"
 
+#include <cstdint>
 #include <cstring>
 
 #include "core/error.h"
@@ -35,6 +36,15 @@ Tensor converted(const Tensor& t, DType type) {
   std::vector<double> values(static_cast<size_t>(t.elems()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = t.float_at(static_cast<int64_t>(i));
   return Tensor::from(type, t.shape(), std::span<const double>(values));
+}
+
+bool is_aligned(const Tensor& t) {
+  constexpr uintptr_t kAlignment = 64;
+  return reinterpret_cast<uintptr_t>(t.data()) % kAlignment == 0;
+}
+
+Tensor aligned(const Tensor& t) {
+  return is_aligned(t) ? t : Tensor::from_bytes(t.dtype(), t.shape(), t.byte_span());
 }
 
 }  // namespace vernier

@@ -232,11 +232,12 @@ EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
       for (size_t d = outer; d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
     }
   };
-  t.f = std::move(memory);
-  if (t.is_float())
+  if (t.is_float()) {
+    t.f = std::move(memory);
     copy(base.f, t.f);
-  else
+  } else {
     copy(base.i, t.i);
+  }
   return t;
 }
 
@@ -246,9 +247,7 @@ EvalTensor PlanEvaluator::value(size_t index) const {
   return t;
 }
 
-EvalTensor PlanEvaluator::value_anywhere(size_t index) const { return value_in(index, nullptr); }
-
-EvalTensor PlanEvaluator::value_in(size_t index, SpareMemory* spare) const {
+EvalTensor PlanEvaluator::value_anywhere(size_t index) const {
   const plan::PlanValue& v = plan_.values[index];
   using Kind = plan::PlanValue::Kind;
   if (v.kind == Kind::kConstant) return EvalTensor::from(plan_.blob(v.constant).bytes);
@@ -266,12 +265,8 @@ EvalTensor PlanEvaluator::value_in(size_t index, SpareMemory* spare) const {
   const EvalTensor made = live ? EvalTensor{} : value_anywhere(static_cast<size_t>(v.alias_of));
   const EvalTensor& base = live ? *live : made;
   const Shape shape = shape_of(v.shape);
-  if (base.there == nullptr) {
-    const bool takes = spare != nullptr && base.is_float();
-    return view_of(
-        v, base, symbols_,
-        takes ? spare->take(static_cast<size_t>(num_elems(shape))) : std::vector<double>{});
-  }
+  if (base.there == nullptr)
+    return view_of(v, base, symbols_, spare_.take(static_cast<size_t>(num_elems(shape))));
   const Shape strides = v.strides.empty() ? row_major_strides(shape) : shape_of(v.strides);
   EvalTensor view = fp64_device()->strided(base, shape, strides, v.offset_elems.evaluate(symbols_));
   view.dtype = v.dtype;
@@ -348,7 +343,7 @@ void PlanEvaluator::read_value(int32_t index, size_t input, Held& held) const {
     return read_constant(bytes, input, held, from(bytes));
   }
   if (v.kind == Kind::kShapeValues || v.kind == Kind::kAlias)
-    return held.keep(input, value_in(static_cast<size_t>(index), &spare_));
+    return held.keep(input, value_anywhere(static_cast<size_t>(index)));
   const std::optional<EvalTensor>& live = values_[index];
   VERNIER_ASSERT(live.has_value(), "plan value " + std::to_string(index) + " is not live");
   held.in[input] = &*live;

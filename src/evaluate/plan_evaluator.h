@@ -174,8 +174,6 @@ class PlanEvaluator {
       }
     }
   };
-  // The same; an alias in memory of `spare`, where there is one.
-  EvalTensor value_in(size_t index, SpareMemory* spare) const;
   std::optional<EvalTensor>& slot_of(int32_t value) { return values_[value]; }
   // How many inputs a step has, by index.
   size_t num_inputs(size_t step) const;

@@ -1,7 +1,6 @@
 // Constants by what they are made from: see kept_constants.h.
 #include "plan/kept_constants.h"
 
-#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -23,26 +22,22 @@ std::string hash_of(const Tensor& contents) {
   return hex(hash.digest());
 }
 
-// As engines in memory need their blobs.
-bool is_aligned(const Tensor& contents) {
-  constexpr uintptr_t kAlignment = 64;
-  return reinterpret_cast<uintptr_t>(contents.data()) % kAlignment == 0;
-}
-
 }  // namespace
 
-void KeptConstants::expect(const Tensor& contents) {
+void KeptConstants::expect(const ir::Graph& graph) {
   constexpr size_t kLeastBytes = 4096;  // below it a look takes as long as the hash
-  if (contents.bytes() >= kLeastBytes)
-    hashed_.try_emplace(contents.data(), Hashed{contents, hash_of(contents)});
+  for (size_t i = 0; i < graph.num_values(); ++i) {
+    const ir::Value& value = graph.value(static_cast<ir::ValueId>(i));
+    if (value.is_constant() && value.constant.bytes() >= kLeastBytes)
+      hashes_.add(value.constant, [&] { return hash_of(value.constant); });
+  }
 }
 
 void KeptConstants::add_contents(std::string& key, const Tensor& contents) const {
   add_text(key, name(contents.dtype()));
   add_text(key, str(contents.shape()));
-  const auto known = hashed_.find(contents.data());
-  const bool same = known != hashed_.end() && known->second.contents.bytes() == contents.bytes();
-  add_text(key, same ? known->second.hash : hash_of(contents));
+  const std::string* known = hashes_.find(contents);
+  add_text(key, known ? *known : hash_of(contents));
 }
 
 void KeptConstants::add_operands(std::string& key,
@@ -89,9 +84,7 @@ Tensor KeptConstants::stored(const Tensor& contents, DType stored) {
   add_contents(key, contents);
   const auto [it, fresh] = stored_.try_emplace(std::move(key));
   if (fresh) {
-    // Aligned once for all engines that share it, as by packed().
-    it->second = same ? Tensor::from_bytes(stored, contents.shape(), contents.byte_span())
-                      : converted(contents, stored);
+    it->second = aligned(converted(contents, stored));  // once for all engines, as by packed()
     if (!same) ++made_;
   }
   return it->second;
@@ -104,10 +97,8 @@ const std::vector<PackedTensor>& KeptConstants::packed(const backend::KernelDef&
   if (known != packed_.end()) return known->second;
   ++made_;
   std::vector<PackedTensor> packed = packed_by(kernel, problem);
-  for (PackedTensor& constant : packed) {  // aligned once for all engines that share it
-    const Tensor& plain = constant.bytes;
-    constant.bytes = Tensor::from_bytes(DType::kU8, plain.shape(), plain.byte_span());
-  }
+  for (PackedTensor& constant : packed)  // aligned once for all engines that share it
+    constant.bytes = aligned(constant.bytes);
   return packed_.emplace(std::move(key), std::move(packed)).first->second;
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "backend/kernel.h"
+#include "core/tensor_facts.h"
+#include "ir/graph.h"
 
 namespace vernier::plan {
 
@@ -24,8 +26,8 @@ std::vector<PackedTensor> packed_by(const backend::KernelDef& kernel,
 /// of the contents (XXH3-128). Keeps everything it made.
 class KeptConstants {
  public:
-  /// Hashes contents that plans have again and again once for all.
-  void expect(const Tensor& contents);
+  /// Hashes the constants of a graph that is planned again and again once for all.
+  void expect(const ir::Graph& graph);
   /// As converted(contents, stored), in memory that engines need not align.
   Tensor stored(const Tensor& contents, DType stored);
   /// As packed_by().
@@ -35,15 +37,11 @@ class KeptConstants {
   int64_t made() const { return made_; }
 
  private:
-  struct Hashed {
-    Tensor contents;  // keeps its address from being used again
-    std::string hash;
-  };
   void add_contents(std::string& key, const Tensor& contents) const;
   void add_operands(std::string& key, const std::vector<backend::Operand>& operands) const;
   std::string key_of(const backend::KernelDef& kernel, const backend::Problem& problem) const;
 
-  std::map<const std::byte*, Hashed> hashed_;
+  TensorFacts<std::string> hashes_;
   std::map<std::string, Tensor> stored_;
   std::map<std::string, std::vector<PackedTensor>> packed_;
   int64_t made_ = 0;

@@ -344,16 +344,8 @@ ConstantRanges::ConstantRanges(const Graph& model) {
   for (size_t i = 0; i < model.num_values(); ++i) {
     const ir::Value& v = model.value(static_cast<ValueId>(i));
     if (v.is_constant() && v.constant.elems() > 0)
-      known_.try_emplace(v.constant.data(), Known{v.constant, reach_of(v.constant)});
+      known_.add(v.constant, [&] { return reach_of(v.constant); });
   }
-}
-
-const Reach* ConstantRanges::find(const Tensor& constant) const {
-  const auto it = known_.find(constant.data());
-  if (it == known_.end()) return nullptr;
-  const Tensor& same = it->second.constant;
-  return same.dtype() == constant.dtype() && same.elems() == constant.elems() ? &it->second.reach
-                                                                              : nullptr;
 }
 
 std::vector<Reach> constant_reach(const Graph& graph, const ConstantRanges* known) {

@@ -1,10 +1,10 @@
 // How large values become because of a model's constants, known without data, and requests for f32
 // where a narrower type cannot hold them. Contract: docs/precision.md "Constants that do not fit".
 #pragma once
-#include <map>
 #include <string>
 #include <vector>
 
+#include "core/tensor_facts.h"
 #include "ir/graph.h"
 
 namespace vernier::precision {
@@ -20,14 +20,10 @@ class ConstantRanges {
  public:
   explicit ConstantRanges(const ir::Graph& model);
   /// Null for an array that is none of the model's.
-  const Reach* find(const Tensor& constant) const;
+  const Reach* find(const Tensor& constant) const { return known_.find(constant); }
 
  private:
-  struct Known {
-    Tensor constant;  // keeps its address from being used again
-    Reach reach;
-  };
-  std::map<const std::byte*, Known> known_;
+  TensorFacts<Reach> known_;
 };
 
 /// By ValueId. Infinite constants are ignored: they are infinite in every type. `known`: of these

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/convert.h"
 #include "core/log.h"
 #include "engine/format.h"
 #include "engine/validate.h"
@@ -156,11 +157,7 @@ std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,
                                                       const backend::Backend& backend) {
   engine::check_plan(plan);
   // Kernels rely on the alignment of blobs in a file.
-  for (plan::Blob& blob : plan.blobs) {
-    const Tensor& bytes = blob.bytes;
-    if (reinterpret_cast<uintptr_t>(bytes.data()) % engine::kBlobAlignment != 0)
-      blob.bytes = Tensor::from_bytes(bytes.dtype(), bytes.shape(), bytes.byte_span());
-  }
+  for (plan::Blob& blob : plan.blobs) blob.bytes = aligned(blob.bytes);
   auto file = std::make_shared<engine::EngineFile>();
   file->name = "engine in memory";
   file->plan = std::move(plan);

@@ -49,11 +49,7 @@ class Probes {
         model_(model),
         request_(request),
         trials_(sweep.failing_trials()) {
-    const ir::Graph& raised = *job_.known->raised;
-    for (size_t i = 0; i < raised.num_values(); ++i) {
-      const ir::Value& value = raised.value(static_cast<ir::ValueId>(i));
-      if (value.is_constant()) kept_.expect(value.constant);
-    }
+    kept_.expect(*job_.known->raised);
   }
 
   std::string inputs() const {

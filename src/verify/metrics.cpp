@@ -53,11 +53,7 @@ double rank_correlation(const std::vector<size_t>& a, const std::vector<size_t>&
   return 1 - 6 * squares / (n * (n * n - 1));
 }
 
-}  // namespace
-
-// By keys whose order as whole numbers is that of the scores, the best first; equal scores keep
-// their order, NaN comes before all numbers.
-namespace {
+// Of a score, by its key.
 struct Place {
   uint64_t key;
   uint32_t index;
@@ -80,8 +76,11 @@ bool sort_by_insertion(std::vector<Place>& places) {
   }
   return true;
 }
+
 }  // namespace
 
+// By keys whose order as whole numbers is that of the scores, the best first; equal scores keep
+// their order, NaN comes before all numbers.
 std::vector<size_t> best_first(const std::vector<double>& scores, std::span<const size_t> guess) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
   std::vector<Place> places(scores.size());

@@ -17,7 +17,9 @@ namespace vernier::verify {
 /// `row_axis`: the axis that counts rows, or -1 (worst_row stays 0). Shapes must be equal.
 Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis = 0);
 
-/// Indices of scores from the highest to the lowest; equal scores keep their order.
+/// Indices of scores from the highest to the lowest; equal scores keep their order. `guess`: an
+/// order that may be nearly this one, as that of other answers to the same row, and is sorted
+/// sooner than none; each index once, or empty.
 std::vector<size_t> best_first(const std::vector<double>& scores,
                                std::span<const size_t> guess = {});
 

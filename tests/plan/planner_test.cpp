@@ -184,8 +184,10 @@ TEST(KeptConstants, AreAlignedOnce) {
   const std::byte* odd = bytes->data();
   while (reinterpret_cast<uintptr_t>(odd) % 64 != 4) ++odd;
   const Tensor contents(DType::kF32, {1100}, bytes, odd);
+  ir::Graph graph;
+  graph.add_constant(contents);
   plan::KeptConstants kept;
-  kept.expect(contents);
+  kept.expect(graph);
   const Tensor aligned = kept.stored(contents, DType::kF32);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned.data()) % 64, 0U);
   EXPECT_TRUE(std::ranges::equal(aligned.byte_span(), contents.byte_span()));
