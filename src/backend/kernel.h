@@ -215,11 +215,14 @@ struct KernelBody {
   /// CreateCall::tuning. All variants give the same bits. Null: there is one variant.
   std::string (*tune)(const TuneCall&) = nullptr;
   /// Can its launch do the work of the step `next` as well (LaunchCall::next), which reads output 0
-  /// of `own` and is of a row with `may_be_joined`? Both steps' arrays have the bits of two
-  /// launches, but for a result that nobody else reads. Null: of none. A run that is observed or
-  /// timed by steps launches both.
+  /// of `own` (joined_inputs) and is of a row with `may_be_joined`? Both steps' arrays have the
+  /// bits of two launches, but for a result that nobody else reads. Null: of none. A run that is
+  /// observed or timed by steps launches both.
   bool (*joins)(const Problem& own, const Problem& next) = nullptr;
   bool may_be_joined = false;
+  /// Bit i: `next` may read output 0 at its input i. If only bit 0 is set, it reads all of it
+  /// there; else launch() has to look what is read, and launches both if it cannot do it at once.
+  uint32_t joined_inputs = 1;
   /// Where it changes its variant. Must live as long as the program.
   std::span<const VariantSize> variants = {};
 };

@@ -218,6 +218,17 @@ struct Plan {
     for (const Dim& size : value(of).shape) all = all * size;
     return elems == all;
   }
+  /// Do the inputs whose bits are set in `which` (KernelBody::joined_inputs) read `result`: input 0
+  /// alone all of it, of others those that are there any views of it?
+  bool reads_result(std::span<const int32_t> read, uint32_t which, int32_t result) const {
+    bool any = false;
+    for (size_t i = 0; i < read.size() && i < 32; ++i) {
+      if ((which >> i & 1U) == 0 || read[i] == kNone) continue;
+      if (which == 1 ? !shows_all_of(read[i], result) : base_index(read[i]) != result) return false;
+      any = true;
+    }
+    return any;
+  }
   /// Of a value that has one row for each token of a mask, [1, T, …] or [T, …], in place of
   /// [B, S, …]: the token count T. Null: it has no such rows.
   const TokenCount* tokens_of(int32_t index) const {

@@ -466,7 +466,8 @@ class Planner {
   // Can the launch of the step before do this one's work too?
   bool is_joined(const ir::Node& node, const Step& step, const backend::KernelDef& kernel) {
     if (!kernel.may_be_joined || last_.kernel == nullptr || !last_.kernel->joins) return false;
-    return step.has_input(0) && plan_.shows_all_of(step.inputs[0], value_index(last_.result)) &&
+    return plan_.reads_result(step.inputs, last_.kernel->joined_inputs,
+                              value_index(last_.result)) &&
            last_.kernel->joins(last_.problem, problem_of(graph_, node));
   }
 

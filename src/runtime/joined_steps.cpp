@@ -8,18 +8,21 @@
 namespace vernier::runtime {
 namespace {
 
+bool is_joined_input(const backend::KernelDef& own, size_t i) {
+  return i < 32 && (own.joined_inputs >> i & 1U) != 0;
+}
+
 // Does one launch do the work of steps s and s + 1? What the second writes must be there already,
-// and what it reads besides must be constant.
+// and so must be what it reads besides.
 bool joins(const plan::Plan& plan, size_t s, const backend::KernelDef& own,
            const backend::KernelDef& next) {
   if (own.joins == nullptr || !next.may_be_joined) return false;
   const plan::Step &step = plan.steps[s], &behind = plan.steps[s + 1];
-  if (!step.has_output(0) || !behind.has_input(0) ||
-      !plan.shows_all_of(behind.inputs[0], step.outputs[0]))
+  if (!step.has_output(0) || !plan.reads_result(behind.inputs, own.joined_inputs, step.outputs[0]))
     return false;
-  for (size_t i = 1; i < behind.inputs.size(); ++i) {
-    if (behind.has_input(i) &&
-        plan.value(behind.inputs[i]).kind != plan::PlanValue::Kind::kConstant)
+  for (size_t i = 0; i < behind.inputs.size(); ++i) {
+    if (!behind.has_input(i) || is_joined_input(own, i)) continue;
+    if (std::ranges::find(step.outputs, plan.base_index(behind.inputs[i])) != step.outputs.end())
       return false;
   }
   for (const int32_t out : behind.outputs) {
@@ -40,15 +43,15 @@ Joins joins_next(const plan::Plan& plan, size_t s,
     return Joins::kNo;
   // A value lives to its last reader, an output of the engine to the end.
   const plan::PlanValue& result = plan.value(plan.steps[s].outputs[0]);
-  const bool alone = result.last_step == static_cast<int32_t>(s + 1) &&
-                     std::ranges::count_if(plan.steps[s + 1].inputs,
-                                           [&](int32_t in) {
-                                             return in != plan::kNone &&
-                                                    plan.base_index(in) == plan.steps[s].outputs[0];
-                                           }) == 1 &&
-                     std::ranges::none_of(plan.outputs, [&](int32_t out) {
-                       return plan.base_index(out) == plan.steps[s].outputs[0];
-                     });
+  const std::vector<int32_t>& read = plan.steps[s + 1].inputs;
+  bool alone = result.last_step == static_cast<int32_t>(s + 1);
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (read[i] != plan::kNone && plan.base_index(read[i]) == plan.steps[s].outputs[0])
+      alone = alone && is_joined_input(*kernels[s], i);
+  }
+  alone = alone && std::ranges::none_of(plan.outputs, [&](int32_t out) {
+            return plan.base_index(out) == plan.steps[s].outputs[0];
+          });
   return alone ? Joins::kAlone : Joins::kYes;
 }
 

@@ -138,6 +138,7 @@ struct Placed {
   TensorArg arg = {};
   size_t array = 0;
   bool present = false;
+  int64_t offset = 0;  // elements
 };
 
 // The array with gaps after each row.
@@ -183,7 +184,9 @@ struct Operands {
     std::vector<TensorArg> list;
     for (const Placed& placed : from) {
       list.push_back(placed.arg);
-      if (placed.present) list.back().data = arrays.on_device(placed.array);
+      if (placed.present)
+        list.back().data = arrays.on_device(placed.array) +
+                           placed.offset * static_cast<int64_t>(size_bytes(placed.arg.dtype));
     }
     return list;
   }
@@ -311,6 +314,14 @@ class PreparedStep {
     operands_.in[0].array = other.operands_.out[0].array;
     operands_.in[0].present = true;
   }
+  void read_heads_of(const PreparedStep& other, const HeadsOfFirst& heads) {
+    Placed view = heads.of_result ? other.operands_.out[0] : other.operands_.in[0];
+    TensorArg& arg = view.arg;
+    view.offset = heads.first * arg.strides[1];
+    std::swap(arg.strides[1], arg.strides[2]);
+    arg.shape = operands_.in[heads.input].arg.shape;
+    operands_.in[heads.input] = view;
+  }
 
   void prepare(const Arrays& arrays, Arrays& scratch, const Execution& execution) {
     in_ = operands_.args(arrays, operands_.in);
@@ -385,7 +396,8 @@ PairResults run_pair(const PairOfSteps& pair, Together together, const RunOption
   Arrays arrays(tested, device, 0), scratch(tested, device, 1);
   PreparedStep first(pair.kernel, pair.first, arrays, options);
   PreparedStep second(pair.next_kernel, pair.second, arrays, options);
-  second.read_result_of(first);
+  for (const HeadsOfFirst& heads : pair.heads) second.read_heads_of(first, heads);
+  if (pair.heads.empty()) second.read_result_of(first);
   arrays.place();
   first.prepare(arrays, scratch, execution);
   second.prepare(arrays, scratch, execution);

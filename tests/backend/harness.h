@@ -99,10 +99,19 @@ struct RunOptions {
 /// changed.
 Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& options);
 
-/// Two steps, the second on output 0 of the first (its own input 0 has only a type and a shape).
+/// Some heads of an array [B, heads, S, width] of the first step, output 0 or input 0, as input
+/// `input` of the second, [B, S, its own heads, width].
+struct HeadsOfFirst {
+  size_t input = 0;
+  bool of_result = true;
+  int64_t first = 0;
+};
+/// Two steps, the second on output 0 of the first: all of it at input 0, or `heads`. What the
+/// second reads of the first has in its own case only a type and a shape.
 struct PairOfSteps {
   const KernelDef &kernel, &next_kernel;
   const OpCase &first, &second;
+  std::vector<HeadsOfFirst> heads = {};
 };
 /// One launch for both (KernelBody::joins): no, yes, or yes and nobody else reads the first result.
 enum class Together : uint8_t { kNo, kYes, kUnused };

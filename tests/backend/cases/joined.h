@@ -16,6 +16,6 @@ OpCase quantize_result_of(const OpCase& first, const Quantizing& how);
 /// Runs the pair on each row of the second that the first row joins: the bits of one launch are
 /// those of two, also in the device's other ways to run it. Returns how many rows were joined.
 int check_pair(const KernelDef& kernel, const OpCase& first, const OpCase& second,
-               std::string_view tuning = {});
+               std::string_view tuning = {}, const std::vector<HeadsOfFirst>& heads = {});
 
 }  // namespace vernier::backend::test

@@ -1,5 +1,6 @@
 // One launch for two steps gives the bits of two launches: products, norms and attention with the
-// QuantizeRows behind them. Values of either step alone: the case tables beside this file.
+// QuantizeRows behind them, products of heads with the attention whose scores they are. Values of
+// either step alone: the case tables beside this file.
 #include "backend/cases/joined.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +64,7 @@ void expect_equal(const Results& a, const Results& b, const std::string& what) {
 }  // namespace
 
 int check_pair(const KernelDef& kernel, const OpCase& first, const OpCase& second,
-               std::string_view tuning) {
+               std::string_view tuning, const std::vector<HeadsOfFirst>& heads) {
   if (kernel.joins == nullptr || !kernel.joins(make_problem(first), make_problem(second))) return 0;
   int joined = 0;
   for (const KernelDef* next : rows_of(second)) {
@@ -72,7 +73,7 @@ int check_pair(const KernelDef& kernel, const OpCase& first, const OpCase& secon
     const std::string what = std::string(kernel.name) + " " + first.name + " and " +
                              std::string(next->name) + " " + second.name + " " +
                              std::string(tuning);
-    const PairOfSteps pair{kernel, *next, first, second};
+    const PairOfSteps pair{kernel, *next, first, second, heads};
     const RunOptions own{.tuning = tuning};
     const PairResults two = run_pair(pair, Together::kNo, own);
     const PairResults one = run_pair(pair, Together::kYes, own);
@@ -217,6 +218,83 @@ TEST_F(Joined, NormsQuantizeTheirResult) {
     }
   }
   expect_joined("cpu.add_layer_norm.rows", "cuda.add_layer_norm.packed");
+}
+
+// ---- scores by relative position
+
+struct Relative {
+  int64_t batch, length, heads, rows;
+  AttentionVariant variant;
+  std::vector<int64_t> starts;  // of sequences, as many tokens as `length`; empty: none
+  int64_t longest = 0;
+};
+
+// Queries and keys by their tables, and the attention that reads both.
+void check_relative(Maker& make, const Relative& r, DType type,
+                    std::map<std::string, int>& joined) {
+  using enum AttentionAttrs::Input;
+  OpCase first{.name = "queries and keys", .op = OpKind::kMatMul};
+  first.inputs = {{.value = make.normal({r.batch, 2 * r.heads, r.length, 64})},
+                  {.value = make.normal({1, 2 * r.heads, 64, r.rows}, 0, 0.25), .constant = true}};
+  first.outputs = {{.shape = {r.batch, 2 * r.heads, r.length, r.rows}}};
+  AttentionVariant variant = r.variant;
+  variant.query_buckets = variant.key_buckets = r.rows;
+  OpCase second =
+      attention_case(make, {r.batch, r.length, r.length, r.heads, r.heads, 64, 64}, variant);
+  if (!r.starts.empty()) {
+    const auto sequences = static_cast<int64_t>(r.starts.size()) - 1;
+    const Tensor starts =
+        Tensor::from(DType::kI32, {sequences + 1}, std::span<const int64_t>(r.starts));
+    second.inputs[kStartsQ] = second.inputs[kStartsK] = {.value = starts};
+    second.inputs[kPlaces] = {.value = make.integers(DType::kI32, {sequences, r.longest}, 0, 1)};
+    const OpCase of_sequence =
+        attention_case(make, {1, r.longest, r.longest, r.heads, r.heads, 64, 64}, variant);
+    for (const size_t i : {kQueryBuckets, kKeyBuckets}) second.inputs[i] = of_sequence.inputs[i];
+  }
+  const std::vector<HeadsOfFirst> heads{{kQ, false, 0},
+                                        {kK, false, r.heads},
+                                        {kQueryPositions, true, 0},
+                                        {kKeyPositions, true, r.heads}};
+  const OpCase own = stored_as(first, std::array{type}), next = stored_as(second, std::array{type});
+  for (const KernelDef* kernel : rows_of(own))
+    joined[std::string(kernel->name)] += check_pair(*kernel, own, next, {}, heads);
+}
+
+// Blocks of one warpgroup and of two, several tiles and steps, tables of fewer rows than a product
+// takes, buckets that are those of their neighbors, neighbors' neighbors or any, masks of keys and
+// of queries, steps whose keys are all hidden, sequences that fill their places and that do not.
+TEST_F(Joined, ScoresByRelativePositionAreComputedInTheAttention) {
+  if (device_under_test().device(1).host_memory()) return;  // a CPU computes them before
+  Maker make(153);
+  constexpr double lowest = -3.4028234663852886e38;
+  const AttentionVariant near{.name = "near", .near_buckets = true}, any{.name = "any"};
+  const AttentionVariant masked{.name = "near, masks",
+                                .attrs = {.fill = lowest},
+                                .keep = AttentionVariant::kKeyRow,
+                                .keep_queries = true,
+                                .near_buckets = true};
+  AttentionVariant zero_rows = masked;
+  zero_rows.attrs.zero_hidden_rows = true;
+  zero_rows.attrs.fill = -HUGE_VAL;
+  std::map<std::string, int> joined;
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    for (const Relative& r :
+         std::vector<Relative>{{1, 1, 2, 512, near},
+                               {2, 40, 2, 64, near},
+                               {2, 130, 3, 256, near},
+                               {1, 300, 2, 512, masked},
+                               {1, 515, 2, 512, near},
+                               {2, 70, 2, 200, any},
+                               {4, 257, 17, 136, near},
+                               {5, 140, 31, 512, masked},
+                               {3, 200, 34, 264, any},
+                               {3, 200, 34, 384, zero_rows},
+                               {1, 190, 40, 512, masked, {0, 5, 5, 70, 70, 187}, 120},
+                               {1, 520, 3, 512, near, {0, 300, 301, 520}, 300},
+                               {1, 192, 20, 256, near, {0, 64, 128, 192}, 64}})
+      check_relative(make, r, type, joined);
+  }
+  EXPECT_GT(joined["cuda.mat_mul.heads"], 0) << "nothing joined";
 }
 
 }  // namespace

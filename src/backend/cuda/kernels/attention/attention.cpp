@@ -20,12 +20,11 @@
 // of f32 before it is divided. Bounds of
 //           cu_seqlens are forced into range; they cannot be checked here.
 // Workspace a byte per 64 keys of a head with causal, else none.
-#include "backend/cuda/kernels/attention/attention.h"
-
 #include <cmath>
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/kernels/attention/attention_call.h"
 #include "backend/cuda/kernels/elementwise/quantize_rows_step.h"
 #include "backend/cuda/product_numerics.h"
 #include "backend/cuda/usable.h"
@@ -209,7 +208,9 @@ void take_as_batch(const TensorArg& places, AttentionLaunch& args) {
   args.sequences = 0;
 }
 
-AttentionLaunch arguments(const LaunchCall& call) {
+}  // namespace
+
+AttentionLaunch attention_launch(const LaunchCall& call) {
   const auto attrs = decode<AttentionAttrs>(call.attrs);
   const TensorArg &q = call.in[kQ], &k = call.in[kK], &v = call.in[kV];
   const TensorArg starts_q = operand_at(call.in, kStartsQ),
@@ -266,6 +267,8 @@ AttentionLaunch arguments(const LaunchCall& call) {
   return args;
 }
 
+namespace {
+
 void check_sequences(const PrepareCall& call) {
   const TensorArg starts_q = operand_at(call.in, kStartsQ),
                   starts_k = operand_at(call.in, kStartsK);
@@ -296,7 +299,7 @@ using Kernel = cudaError_t (*)(const AttentionLaunch&, cudaStream_t);
 void launch_with(const LaunchCall& call, Kernel kernel, bool looks_at_all_keys = false,
                  const AttentionQuantized& quantized = {}) {
   if (call.out[0].elems() == 0) return;
-  AttentionLaunch args = arguments(call);
+  AttentionLaunch args = attention_launch(call);
   args.quantized = quantized;
   const cudaStream_t stream = stream_of(call.execution);
   // Only where hidden keys have probability 0 can they be left out.
@@ -305,7 +308,7 @@ void launch_with(const LaunchCall& call, Kernel kernel, bool looks_at_all_keys =
   check_cuda(kernel(args, stream), "Attention");
 }
 void launch_plain(const LaunchCall& call) {
-  const bool fast = attention_f32_takes(arguments(call));
+  const bool fast = attention_f32_takes(attention_launch(call));
   launch_with(call, fast ? &launch_attention_f32 : &launch_attention_plain);
 }
 void launch_flash(const LaunchCall& call) { launch_with(call, &launch_attention_flash); }
@@ -319,8 +322,10 @@ AttentionQuantized quantized_of(const LaunchCall& call) {
           .zero = by->zero,
           .to_f8 = call.next->out[0].dtype == DType::kF8E4M3};
 }
-void launch_sm90(const LaunchCall& call) {
-  const AttentionLaunch args = arguments(call);
+}  // namespace
+
+void launch_attention_sm90_step(const LaunchCall& call) {
+  const AttentionLaunch args = attention_launch(call);
   const bool takes = attention_sm90_takes(args);
   const AttentionQuantized quantized = takes ? quantized_of(call) : AttentionQuantized{};
   if (takes) {
@@ -330,6 +335,8 @@ void launch_sm90(const LaunchCall& call) {
   }
   if (call.next != nullptr && quantized.q == nullptr) launch_quantize_rows(*call.next);
 }
+namespace {
+
 bool joins(const Problem& own, const Problem& next) {
   return own.outputs[0].dtype == DType::kF16 && quantizes_heads_of(own, next);
 }
@@ -348,8 +355,9 @@ constexpr KernelBody attention_flash_sm90{
     .strided_inputs = kStrided,
     .repeating_inputs = ~kMapped,
     .prepare = &prepare,
-    .launch = &launch_sm90,
+    .launch = &launch_attention_sm90_step,
     .joins = &joins,
+    .may_be_joined = true,
     .variants = kSm90Variants,
 };
 

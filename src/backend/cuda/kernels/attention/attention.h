@@ -126,4 +126,20 @@ bool attention_sm90_takes(const AttentionLaunch& args);
 cudaError_t launch_attention_short(const AttentionLaunch& args, cudaStream_t stream);
 bool attention_short_takes(const AttentionLaunch& args);
 
+/// Tables [heads, rows, head_dim] of q's type, dense: the scores by relative position of a query or
+/// key, args.query_positions or args.key_positions, are its products with the rows of its head,
+/// summed in f32, 16 terms at a time, and rounded to that type. Null where there are none of it.
+struct AttentionTables {
+  const void *of_queries = nullptr, *of_keys = nullptr;
+  int rows = 0;  ///< the size of both positions
+};
+/// attention_products.cu: the bits of launch_attention_sm90, with the positions computed beside the
+/// scores: their data is not read. For what attention_products_takes(): what
+/// attention_sm90_takes(), head_dim = 64, as many kv_heads as heads, no bias, not causal, a keep
+/// table that is the same for all queries, at most kMostTableRows rows.
+constexpr int kMostTableRows = 512;
+cudaError_t launch_attention_products(const AttentionLaunch& args, const AttentionTables& tables,
+                                      cudaStream_t stream);
+bool attention_products_takes(const AttentionLaunch& args, const AttentionTables& tables);
+
 }  // namespace vernier::backend::cuda

@@ -167,8 +167,7 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     if (!is_real) tile.queries = 0;
     if constexpr (kMasked) {
       mask_scores<Masks::kByKey>(args, tile, row, 0, kept,
-                                 has_bias ? bias + place * kKeys : nullptr, nullptr, {},
-                                 inverse_scale, scores);
+                                 has_bias ? bias + place * kKeys : nullptr, inverse_scale, scores);
     }
     if (keys < kKeys) {
       for_each_score(scores, [&](float& score, int n, int within, int) {

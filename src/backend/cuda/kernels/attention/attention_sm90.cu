@@ -184,10 +184,11 @@ struct TileAttention {
   __device__ __forceinline__ void finish_scores(int step, const KeptKeys& kept,
                                                 float (&scores)[64]) {
     const int key = step * kKeys;
+    if constexpr (kMasks == Masks::kPositions)
+      add_positions(args, tile, row, key, buckets[step % 2], positions, scores);
     if constexpr (kMasked) {
       mask_scores<kMasks>(args, tile, row, key, kept,
-                          bias_by_key ? bias + step % 2 * kKeys : nullptr, buckets + step % 2,
-                          positions, inverse_scale, scores);
+                          bias_by_key ? bias + step % 2 * kKeys : nullptr, inverse_scale, scores);
     }
     if (keys - key < kKeys) {
       for_each_score(scores, [&](float& score, int n, int within, int) {

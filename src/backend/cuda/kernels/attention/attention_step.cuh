@@ -120,29 +120,36 @@ __device__ inline void mask_by_query(const AttentionLaunch& args, const Tile& ti
   });
 }
 
-// Rows that keep_queries hides: every key that exists has the score of a hidden one.
-__device__ inline void hide_queries(const AttentionLaunch& args, const Tile& tile, int row,
-                                    float inverse_scale, float (&scores)[64]) {
-  if (args.keep_queries.data == nullptr) return;
-  const float fill = raw_score(args.fill, inverse_scale);
+// The lane's rows that keep_queries hides: bit r is row + 8r.
+__device__ inline unsigned hidden_queries(const AttentionLaunch& args, const Tile& tile, int row) {
+  unsigned hidden = 0;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) hidden |= keeps_query(args, tile, row + 8 * r) ? 0u : 1u << r;
+  return hidden;
+}
+// Every key of these rows that exists has the score of a hidden one.
+__device__ inline void hide_queries(unsigned hidden, float fill, float (&scores)[64]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (keeps_query(args, tile, row + 8 * r)) continue;
+    if ((hidden >> r & 1) == 0) continue;
 #pragma unroll
     for (int i = 0; i < 64; ++i) scores[i] = i / 2 % 2 == r ? fill : scores[i];
   }
 }
+// The keys that a keep table hides, the same for all queries.
+__device__ inline void hide_keys(const KeptKeys& kept, float fill, float (&scores)[64]) {
+#pragma unroll
+  for (int i = 0; i < 64; ++i) {
+    if ((kept.words[i % 2] >> (i / 4 * 2) & 1) == 0) scores[i] = fill;
+  }
+}
 
-// Bias and masks of the step that starts at `key`; scores are raw. bias_by_key: the step's biases
-// in shared memory where all queries have the same, else null. buckets, positions: the step's,
-// of kPositions.
+// Bias and masks of the step that starts at `key`; scores are raw, with what relative positions
+// add. bias_by_key: the step's biases in shared memory where all queries have the same, else null.
 template <Masks kMasks>
 __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile, int row, int key,
                                    const KeptKeys& kept, const float* bias_by_key,
-                                   const StepBuckets* buckets, PositionsOfStep positions,
                                    float inverse_scale, float (&scores)[64]) {
-  if constexpr (kMasks == Masks::kPositions)
-    add_positions(args, tile, row, key, *buckets, positions, scores);
   if (kMayAdd<kMasks> && __builtin_expect(bias_by_key != nullptr, 0)) {
     for_each_score(scores, [&](float& score, int n, int within, int) {
       score += bias_by_key[8 * n + within];
@@ -152,15 +159,11 @@ __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile
     mask_by_query(args, tile, row, key, inverse_scale, scores);
   }
   if constexpr (kMasks == Masks::kPositions) {
-    hide_queries(args, tile, row, inverse_scale, scores);
+    if (args.keep_queries.data != nullptr)
+      hide_queries(hidden_queries(args, tile, row), raw_score(args.fill, inverse_scale), scores);
   }
-  if (kMayKeep<kMasks> && __builtin_expect(!kept.all, 0)) {
-    const float fill = raw_score(args.fill, inverse_scale);
-#pragma unroll
-    for (int i = 0; i < 64; ++i) {
-      if ((kept.words[i % 2] >> (i / 4 * 2) & 1) == 0) scores[i] = fill;
-    }
-  }
+  if (kMayKeep<kMasks> && __builtin_expect(!kept.all, 0))
+    hide_keys(kept, raw_score(args.fill, inverse_scale), scores);
   if (!kMayCause<kMasks> || (kMasks != Masks::kCausal && __builtin_expect(!args.causal, 1))) return;
   const int64_t left = tile.visible + row - key;  // the lane's first row sees keys up to it
   if (__all_sync(~0u, left >= kKeys - 1)) return;
