@@ -44,7 +44,8 @@ void Replay::after_step(int32_t step, const backend::LaunchCall& call) {
 namespace {
 
 // Inputs of a product that have a row for each row of the result; none: it is no such product.
-std::vector<size_t> inputs_with_rows(const plan::Step& step, const backend::LaunchCall& call) {
+std::vector<size_t> inputs_with_rows(const plan::Plan& plan, const plan::Step& step,
+                                     const backend::LaunchCall& call) {
   switch (step.op) {
     case OpKind::kLinear:
     case OpKind::kLinearAddLayerNorm:
@@ -52,7 +53,9 @@ std::vector<size_t> inputs_with_rows(const plan::Step& step, const backend::Laun
     case OpKind::kWeightOnlyLinear:
       return {0, 5};
     case OpKind::kMatMul: {
-      const bool one_weight = !step.packed.empty() || (call.in[1].data && call.in[1].rank == 2);
+      const bool one_weight = step.packed.empty()
+                                  ? call.in[1].data && call.in[1].rank == 2
+                                  : plan.blob(step.packed[0].blob).shape.size() == 2;
       return one_weight && call.in[0].rank > 1 ? std::vector<size_t>{0} : std::vector<size_t>{};
     }
     default:
@@ -77,7 +80,7 @@ std::vector<int64_t> sampled_rows(int64_t all, std::mt19937_64& random) {
 // Some rows of a product that has many; empty: the step is copied as a whole.
 std::optional<StepCopy> Replay::copy_sample(int32_t step, const backend::LaunchCall& call) const {
   if (!options_.sample) return std::nullopt;
-  const std::vector<size_t> with_rows = inputs_with_rows(plan_.step(step), call);
+  const std::vector<size_t> with_rows = inputs_with_rows(plan_, plan_.step(step), call);
   const int64_t all = with_rows.empty() ? 0 : rows_in(call.out[0], 1);
   if (all <= ReplayOptions::kSampledRows) return std::nullopt;
   std::seed_seq seeds{*options_.sample, static_cast<uint64_t>(step), static_cast<uint64_t>(all)};

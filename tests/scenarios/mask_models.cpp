@@ -26,7 +26,9 @@ constexpr float kLowest = std::numeric_limits<float>::lowest();
 // Nodes of one path, named and numbered as PyTorch's exporter does.
 class Writer {
  public:
-  explicit Writer(ModelBuilder& model) : model_(model) {}
+  explicit Writer(ModelBuilder& model, int64_t hidden = kHidden) : model_(model), hidden_(hidden) {}
+  int64_t hidden() const { return hidden_; }
+  int64_t head_dim() const { return hidden_ / kHeads; }
   void in(const Name& path) { path_ = path; }
 
   Name op(const std::string& kind, const std::vector<Name>& inputs,
@@ -89,7 +91,7 @@ class Writer {
     return op("Add", {weight({out}, 0.05), product});
   }
   Name layer_norm(const Name& x) {
-    return op("LayerNormalization", {x, weight({kHidden}, 0.1, 1), weight({kHidden}, 0.05)},
+    return op("LayerNormalization", {x, weight({hidden_}, 0.1, 1), weight({hidden_}, 0.05)},
               {attr_int("axis", -1), attr_float("epsilon", 1e-7F)});
   }
   Name gelu(const Name& x) {
@@ -97,11 +99,12 @@ class Writer {
     return op("Mul", {op("Mul", {x, op("Add", {erf, number(1)})}), number(0.5F)});
   }
   Name feed_forward(const Name& x) {
-    return linear(gelu(linear(x, kHidden, kWide)), kWide, kHidden);
+    return linear(gelu(linear(x, hidden_, kWide)), kWide, hidden_);
   }
 
  private:
   ModelBuilder& model_;
+  const int64_t hidden_;
   Name path_;
   std::map<Name, int64_t> used_;
   int64_t constants_ = 0;
@@ -115,7 +118,7 @@ Name heads_of(Writer& w, const Name& x) {
   const Name split =
       w.reshape(x, {w.size(x, 0), w.size(x, 1), w.integers({kHeads}), w.integers({-1})});
   const Name by_head = w.transpose(split, {0, 2, 1, 3});
-  return w.reshape(by_head, {w.integers({-1}), w.size(by_head, 2), w.integers({kHeadDim})});
+  return w.reshape(by_head, {w.integers({-1}), w.size(by_head, 2), w.integers({w.head_dim()})});
 }
 
 struct DebertaShared {
@@ -128,15 +131,16 @@ constexpr int64_t kSpan = 8;
 
 Attended deberta_attention(Writer& w, const Name& x, const DebertaShared& shared,
                            DebertaMask spelling) {
-  const Name q = heads_of(w, w.linear(x, kHidden, kHidden));
-  const Name k = heads_of(w, w.linear(x, kHidden, kHidden));
-  const Name v = heads_of(w, w.linear(x, kHidden, kHidden));
-  const Name scale = w.number(std::sqrt(3.0F * kHeadDim));
+  const Name q = heads_of(w, w.linear(x, w.hidden(), w.hidden()));
+  const Name k = heads_of(w, w.linear(x, w.hidden(), w.hidden()));
+  const Name v = heads_of(w, w.linear(x, w.hidden(), w.hidden()));
+  const Name scale = w.number(std::sqrt(3.0F * static_cast<float>(w.head_dim())));
   Name scores = w.op("MatMul", {q, w.op("Div", {w.transpose(k, {0, 2, 1}), scale})});
   // Content to position and position to content.
   const Name batch = w.size(x, 0), length = w.size(x, 1);
   const auto positions = [&](const Name& from) {
-    const Name heads = heads_of(w, w.unsqueeze(w.linear(shared.relative, kHidden, kHidden), 0));
+    const Name heads =
+        heads_of(w, w.unsqueeze(w.linear(shared.relative, w.hidden(), w.hidden()), 0));
     const Name repeats =
         w.op("Concat", {batch, w.integers({1}), w.integers({1})}, {attr_int("axis", 0)});
     return w.op("MatMul", {from, w.transpose(w.op("Tile", {heads, repeats}), {0, 2, 1})});
@@ -166,10 +170,10 @@ Attended deberta_attention(Writer& w, const Name& x, const DebertaShared& shared
   }
   const Name rows = w.reshape(probs, {w.integers({-1}), length, length});
   const Name context = w.op("MatMul", {rows, v});
-  const Name by_head =
-      w.reshape(context, {w.integers({-1}), w.integers({kHeads}), length, w.integers({kHeadDim})});
+  const Name by_head = w.reshape(
+      context, {w.integers({-1}), w.integers({kHeads}), length, w.integers({w.head_dim()})});
   const Name merged = w.transpose(by_head, {0, 2, 1, 3});
-  return {w.reshape(merged, {batch, length, w.integers({kHidden})}), probs};
+  return {w.reshape(merged, {batch, length, w.integers({w.hidden()})}), probs};
 }
 
 // ---- GPT-2
@@ -307,13 +311,13 @@ Name masked(Writer& w, Spelling spelling, float fill, const Name& scores) {
 
 }  // namespace
 
-std::string deberta_bytes(DebertaMask mask, DebertaOutput output) {
+std::string deberta_bytes(DebertaMask mask, DebertaOutput output, int64_t head_dim) {
   ModelBuilder model(17);
   model.input("input_ids", kInt64, {"batch", "seq"});
   model.input("attention_mask", kInt64, {"batch", "seq"});
-  Writer w(model);
+  Writer w(model, kHeads * head_dim);
   w.in("/embeddings");
-  Name x = w.layer_norm(w.op("Gather", {w.weight({kVocabulary, kHidden}, 1), "input_ids"}));
+  Name x = w.layer_norm(w.op("Gather", {w.weight({kVocabulary, w.hidden()}, 1), "input_ids"}));
   x = w.op("Mul", {x, w.cast(w.unsqueeze("attention_mask", 2), kFloat)});
   w.in("/encoder");
   const Name keys = w.unsqueeze(w.unsqueeze("attention_mask", 1), 2);
@@ -322,13 +326,13 @@ std::string deberta_bytes(DebertaMask mask, DebertaOutput output) {
   const Name at = w.range(w.size(x, 1));
   DebertaShared shared{.mask = pairs, .positions = {}, .relative = {}};
   shared.positions = w.unsqueeze(w.op("Sub", {w.unsqueeze(at, 1), w.unsqueeze(at, 0)}), 0);
-  shared.relative = w.layer_norm(w.weight({2 * kSpan, kHidden}, 1));
+  shared.relative = w.layer_norm(w.weight({2 * kSpan, w.hidden()}, 1));
   std::vector<Name> probabilities;
   for (int layer = 0; layer < 2; ++layer) {
     w.in("/encoder/layer." + std::to_string(layer));
     const Attended own = deberta_attention(w, x, shared, mask);
     probabilities.push_back(own.probabilities);
-    x = w.layer_norm(w.op("Add", {w.linear(own.states, kHidden, kHidden), x}));
+    x = w.layer_norm(w.op("Add", {w.linear(own.states, w.hidden(), w.hidden()), x}));
     x = w.layer_norm(w.op("Add", {w.feed_forward(x), x}));
   }
   if (output == DebertaOutput::kFirstToken)

@@ -23,7 +23,9 @@ enum class DebertaOutput : uint8_t {
   kFirstToken,     ///< that of the first one
   kProbabilities,  ///< of all tokens, and the probabilities, so that no Attention is raised
 };
-std::string deberta_bytes(DebertaMask mask, DebertaOutput output = DebertaOutput::kTokens);
+/// Two heads of `head_dim`.
+std::string deberta_bytes(DebertaMask mask, DebertaOutput output = DebertaOutput::kTokens,
+                          int64_t head_dim = 16);
 /// Of rows with these numbers of valid positions, length 7.
 NamedTensors deberta_inputs(const std::vector<int64_t>& valid);
 

@@ -258,6 +258,9 @@ INSTANTIATE_TEST_SUITE_P(
                [] { return deberta_bytes(DebertaMask::kMaskedFill, DebertaOutput::kFirstToken); }},
         Family{"deberta_of_zeroed_rows",
                [] { return deberta_bytes(DebertaMask::kXSoftmax, DebertaOutput::kFirstToken); }},
+        Family{
+            "deberta_with_heads_of_64",
+            [] { return deberta_bytes(DebertaMask::kMaskedFill, DebertaOutput::kFirstToken, 64); }},
         Family{"last_token_pairs", [] { return last_token_bytes(LastToken::kPairs); }},
         Family{"last_token_gather", [] { return last_token_bytes(LastToken::kGather); }},
         Family{"last_place", [] { return last_token_bytes(LastToken::kLastPlace); }}),

@@ -26,12 +26,13 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHeader =
     "# Other projects' models (not in this repository): which build and verify, and why the others "
     "are refused.\n# Made by tools/classify_models.cpp; checked by tests/verify/peers_test.cpp.\n"
-    "# A line that ends with / is the folder of the lines below it.\n";
+    "# A line that ends with / is the folder of the lines below it; a name alone, without its .onnx:\n"
+    "# what the line above says is so of it too.\n";
 
 // The first line of a message; where it announces a list, with the list's first entry. The file
 // that it speaks of is left out.
 std::string first_line(const std::string& message, const fs::path& file) {
-  constexpr size_t kLongest = 200;
+  constexpr size_t kLongest = 100;
   size_t end = message.find('\n');
   if (end != std::string::npos && end > 0 && message[end - 1] == ':')
     end = message.find('\n', end + 1);
@@ -243,14 +244,16 @@ std::string summary(const std::vector<ModelClass>& models) {
 }
 
 std::string to_tsv(const std::vector<ModelClass>& models) {
-  std::string text(kHeader), folder;
+  std::string text(kHeader), folder, last;
   for (const ModelClass& model : models) {
     const fs::path path(model.path);
     const std::string own = path.parent_path().string();
     if (own != folder) text += own + "/\n";
     folder = own;
-    text += path.filename().string() + "\t" + model.kind + "\t" + model.outcome +
-            (model.why.empty() ? "" : "\t" + model.why) + "\n";
+    const std::string found =
+        "\t" + model.kind + "\t" + model.outcome + (model.why.empty() ? "" : "\t" + model.why);
+    text += path.stem().string() + (found == last ? "" : found) + "\n";
+    last = found;
   }
   return text;
 }
@@ -267,12 +270,15 @@ std::vector<ModelClass> read_tsv(const fs::path& file) {
       continue;
     }
     std::istringstream columns(line);
-    ModelClass model;
+    ModelClass model = models.empty() ? ModelClass() : models.back();
     std::getline(columns, model.path, '\t');
-    model.path.insert(0, folder);
-    std::getline(columns, model.kind, '\t');
-    std::getline(columns, model.outcome, '\t');
-    std::getline(columns, model.why);
+    model.path = folder + model.path + ".onnx";
+    if (!columns.eof()) {
+      model.why.clear();
+      std::getline(columns, model.kind, '\t');
+      std::getline(columns, model.outcome, '\t');
+      std::getline(columns, model.why);
+    }
     if (model.outcome != "builds" && model.outcome != "refused")
       throw std::runtime_error(file.string() + ": bad line '" + line + "'");
     models.push_back(std::move(model));

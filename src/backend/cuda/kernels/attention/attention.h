@@ -136,8 +136,9 @@ struct AttentionTables {
 /// attention_products.cu: the bits of launch_attention_sm90, with the positions computed beside the
 /// scores: their data is not read. For what attention_products_takes(): what
 /// attention_sm90_takes(), head_dim = 64, as many kv_heads as heads, no bias, not causal, a keep
-/// table that is the same for all queries, at most kMostTableRows rows.
-constexpr int kMostTableRows = 512;
+/// table that is the same for all queries, at most kMostTableRows rows,
+/// buckets of the distances of kMostProductKeys keys.
+constexpr int kMostTableRows = 512, kMostProductKeys = 1024;
 cudaError_t launch_attention_products(const AttentionLaunch& args, const AttentionTables& tables,
                                       cudaStream_t stream);
 bool attention_products_takes(const AttentionLaunch& args, const AttentionTables& tables);

@@ -204,66 +204,42 @@ __device__ __forceinline__ float raw_position_of(uint32_t bits, __nv_bfloat16) {
   return raw_position(__ushort_as_bfloat16(static_cast<unsigned short>(bits)));
 }
 // As add_query_positions or add_key_positions, of positions of type P in shared memory, for the
-// 8 · kCount keys from 8 · kFirst on; `row` is the lane's first of the group. kByOne: from one
-// distance to the next every bucket changes by 1.
-// Of the lane's elements that of row r, n and e, key 8n + 2t + e, has distance 8·(r - n) - e from
-// the first, so that those of r = 1, n and r = 0, n - 1 share a bucket.
-// low, high: where bucket 0 of the lane's two rows would be. of: the bucket of row r = 0 and the
-// first key.
-template <class P, bool kByOne, int kFirst, int kCount>
-__device__ __forceinline__ void add_rows_of_queries(uint32_t low, uint32_t high, uint32_t of,
-                                                    float (&scores)[64]) {
-  if constexpr (kByOne) {
-    const uint32_t first = load_shared_16_bits(of);
-    low += 2 * first, high += 2 * (first + 8);
-  }
+// 8 · kCount keys from 8 · kFirst on. kByOne: from one distance to the next every bucket changes
+// by 1.
+// Of the lane's elements that of row r, i and e, key 8i + 2t + e, has distance 8·(r - i) - e from
+// the first, so that those of r = 1, i and r = 0, i - 1 share a bucket. `of`: where the bucket of
+// the first element, r = 0, is. at(i, e, r): where bucket 0 of an element's positions would be.
+// Buckets are loaded three i ahead of the positions whose addresses they are.
+template <class P, bool kByOne, int kFirst, int kCount, class At>
+__device__ __forceinline__ void add_rows(uint32_t of, const At& at, float (&scores)[64]) {
+  constexpr int kAhead = 3;
+  uint32_t bucket[kCount + 1][2];
+  const uint32_t first = kByOne ? 2 * load_shared_16_bits(of) + 16 : 0;
+  const auto load = [&](int i) {
+    if constexpr (!kByOne) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        if (i <= kCount)
+          bucket[i][e] = load_shared_16_bits(of + 16 - 2 * static_cast<uint32_t>(8 * i + e));
+      }
+    }
+  };
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) load(i);
 #pragma unroll
   for (int i = 0; i <= kCount; ++i) {
-    const int n = kFirst + i;
+    load(i + kAhead);
+    float* const own = scores + 4 * (kFirst + i);
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const auto by = static_cast<uint32_t>(8 * i + e);
-      if constexpr (kByOne) {
-        if (i < kCount)
-          scores[4 * n + 2 + e] += raw_position_of(load_shared_16_bits(high - 2 * by), P());
-        if (i > 0)
-          scores[4 * n - 4 + e] += raw_position_of(load_shared_16_bits(low - 2 * by + 16), P());
-      } else {
-        const uint32_t bucket = 2 * load_shared_16_bits(of + 16 - 2 * by);
-        if (i < kCount)
-          scores[4 * n + 2 + e] += raw_position_of(load_shared_16_bits(high + bucket), P());
-        if (i > 0) scores[4 * n - 4 + e] += raw_position_of(load_shared_16_bits(low + bucket), P());
-      }
+      const uint32_t by = kByOne ? first - 2 * static_cast<uint32_t>(8 * i + e) : 2 * bucket[i][e];
+      if (i < kCount) own[2 + e] += raw_position_of(load_shared_16_bits(at(i, e, 1) + by), P());
+      if (i > 0) own[e - 4] += raw_position_of(load_shared_16_bits(at(i - 1, e, 0) + by), P());
     }
   }
 }
-// pair_of(i): where bucket 0 of keys 8 · (kFirst + i) + 2t and the next would be.
-template <class P, bool kByOne, int kFirst, int kCount, class PairOf>
-__device__ __forceinline__ void add_rows_of_keys(uint32_t of, const PairOf& pair_of,
-                                                 float (&scores)[64]) {
-  const uint32_t first = kByOne ? 2 * load_shared_16_bits(of) : 0;
-  uint32_t bucket[2] = {};  // of r = 1 and this n, in bytes
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    const int n = kFirst + i;
-    const uint2 pair = pair_of(i);
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const uint32_t key = first + (e == 0 ? pair.x : pair.y),
-                     by = static_cast<uint32_t>(8 * i + e);
-      uint32_t low = key - 2 * by, high = low + 16;
-      if constexpr (!kByOne) {
-        if (i == 0) bucket[e] = 2 * load_shared_16_bits(of + 16 - 2 * by);
-        high = key + bucket[e];
-        bucket[e] = 2 * load_shared_16_bits(of - 2 * by);
-        low = key + bucket[e];
-      }
-      scores[4 * n + e] += raw_position_of(load_shared_16_bits(low), P());
-      scores[4 * n + 2 + e] += raw_position_of(load_shared_16_bits(high), P());
-    }
-  }
-}
-// The same of staged positions, whose rows begin where a step's first bucket says.
+// Staged positions, whose rows begin where a step's first bucket says; `row` is the lane's first
+// of the group.
 template <class P, bool kByOne>
 __device__ __forceinline__ void add_staged_queries(const AttentionLaunch& args, int row,
                                                    const StepBuckets& buckets,
@@ -275,24 +251,21 @@ __device__ __forceinline__ void add_staged_queries(const AttentionLaunch& args, 
            2 * static_cast<uint32_t>(
                    run_start(buckets.of_query[own], args.query_positions.size, kQueryRun));
   };
-  add_rows_of_queries<P, kByOne, 0, 16>(start(row), start(row + 8),
-                                        shared_address(buckets.of_query + row - 2 * t + kKeys - 1),
-                                        scores);
+  const uint32_t low = start(row), high = start(row + 8);
+  add_rows<P, kByOne, 0, 16>(
+      shared_address(buckets.of_query + row - 2 * t + kKeys - 1),
+      [&](int, int, int r) { return r == 0 ? low : high; }, scores);
 }
 template <class P, bool kByOne>
 __device__ __forceinline__ void add_staged_keys(int row, const StepBuckets& buckets,
                                                 const StagedPositions& staged,
                                                 float (&scores)[64]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
-  const uint32_t base = shared_address(staged.of_key),
-                 starts = shared_address(staged.key_start + 2 * t);
-  add_rows_of_keys<P, kByOne, 0, 16>(
+  const uint32_t base = shared_address(staged.of_key);
+  const int* starts = staged.key_start + 2 * t;
+  add_rows<P, kByOne, 0, 16>(
       shared_address(buckets.of_key + row - 2 * t + kKeys - 1),
-      [&](int n) {
-        const float2 pair = load_shared_pair(starts + static_cast<uint32_t>(n) * 32);
-        return uint2{base + __float_as_uint(pair.x), base + __float_as_uint(pair.y)};
-      },
-      scores);
+      [&](int i, int e, int) { return base + static_cast<uint32_t>(starts[8 * i + e]); }, scores);
 }
 template <class P, bool kByOne>
 __device__ __forceinline__ void add_staged(const AttentionLaunch& args, int row,

@@ -31,6 +31,13 @@ struct ProductsLaunch {
   int boxes;                 // of a table
 };
 
+// The buckets of all distances, with as many at both ends as rows and keys that do not exist may
+// read.
+constexpr int kMargin = kKeys, kMostDistances = 2 * kMostProductKeys;
+struct AllBuckets {
+  uint16_t of_query[kMostDistances + 2 * kMargin], of_key[kMostDistances + 2 * kMargin];
+};
+
 template <int kGroups>
 struct Places {
   static constexpr int kGroupBytes = kGroupQueries * kDim * 2, kTileBytes = kKeys * kDim * 2;
@@ -39,19 +46,20 @@ struct Places {
   static constexpr int kRing = kQuery + kGroups * kGroupBytes;  // keys, values
   static constexpr int kProducts = kRing + 2 * kTileBytes;      // [group]
   static constexpr int kProductBytes = kHalf * static_cast<int>(kPitch);
-  static constexpr int kKept = kProducts + kGroups * kProductBytes;     // [group][step]
-  static constexpr int kBuckets = kKept + kGroups * kStagedSteps * 16;  // [group][parity]
-  static constexpr int kTile = kBuckets + kGroups * 2 * static_cast<int>(sizeof(StepBuckets));
+  static constexpr int kKept = kProducts + kGroups * kProductBytes;  // [group][step]
+  static constexpr int kBuckets = kKept + kGroups * kStagedSteps * 16;
+  static constexpr int kTile = kBuckets + static_cast<int>(sizeof(AllBuckets));
   static constexpr int kBarriers = aligned(kTile + kGroups * static_cast<int>(sizeof(Tile)), 8);
-  static constexpr int kBytes = kBarriers + 6 * 8 + 1024;
+  static constexpr int kBytes = kBarriers + 7 * 8 + 1024;
   static_assert(kBytes <= 232448, "more than a block can have");
 };
 // Each is filled again and again by the loading warp, and emptied by all others.
-enum Filled { kKeyTile, kValueTile, kQueryTile };
+// Tables are left with the queries.
+enum Filled { kKeyTile, kValueTile, kQueryTile, kHeadTables };
 struct Barriers {
   uint32_t base;
   __device__ uint32_t full(int what) const { return base + static_cast<uint32_t>(what) * 8; }
-  __device__ uint32_t empty(int what) const { return base + static_cast<uint32_t>(3 + what) * 8; }
+  __device__ uint32_t empty(int what) const { return base + static_cast<uint32_t>(4 + what) * 8; }
   __device__ void leave(int what) const {
     if (threadIdx.x % 32 == 0) barrier_arrive(empty(what));
   }
@@ -98,7 +106,27 @@ __device__ inline int steps_of(const Tile& tile) {
   return static_cast<int>((tile.keys + kKeys - 1) / kKeys);
 }
 
-// The warp that loads. `begin` to `end`: the block's tiles.
+// The head of a block's first tile, whatever the number of tiles of each.
+__device__ inline int64_t first_head(const AttentionLaunch& args) {
+  return static_cast<int64_t>(args.heads) * blockIdx.x / gridDim.x;
+}
+// By one thread. Constants: they may be read before the kernel ahead has ended.
+template <int kGroups>
+__device__ inline void load_tables(const ProductsLaunch& launch, uint32_t base, int64_t head) {
+  using P = Places<kGroups>;
+  const uint32_t barrier = Barriers{base + P::kBarriers}.full(kHeadTables);
+  barrier_expect(barrier, 2 * static_cast<uint32_t>(launch.boxes) * kTableBox * kRowBytes);
+  for (int box = 0; box < launch.boxes; ++box) {
+    const uint32_t to = base + static_cast<uint32_t>(box) * kTableBox * kRowBytes;
+    copy_box(to + P::kTables, &launch.of_queries, 0, box * kTableBox, static_cast<int>(head), 0,
+             barrier);
+    copy_box(to + P::kTables + kTableBytes, &launch.of_keys, 0, box * kTableBox,
+             static_cast<int>(head), 0, barrier);
+  }
+}
+
+// The warp that loads, `begin` to `end` being the block's tiles. The tables of the first head are
+// under way.
 template <int kGroups>
 __device__ inline void load_tiles(const ProductsLaunch& launch, uint32_t base, unsigned begin,
                                   unsigned end, unsigned per_head) {
@@ -115,7 +143,7 @@ __device__ inline void load_tiles(const ProductsLaunch& launch, uint32_t base, u
                                   {},
                                   {},
                                   {}};
-  int64_t head_there = -1;
+  int64_t head = first_head(launch.args);
   uint32_t tiles = 0, steps = 0;  // so far
   for (unsigned index = begin; index < end; ++index) {
     const Tile tile = tile_at<kGroups * kGroupQueries>(launch, index, per_head);
@@ -123,22 +151,16 @@ __device__ inline void load_tiles(const ProductsLaunch& launch, uint32_t base, u
     if (threadIdx.x % 32 == 0) {
       if (tiles > 0) barrier_wait(barriers.empty(kQueryTile), (tiles - 1) & 1);
       const int groups = kGroups == 2 && tile.queries > kGroupQueries ? 2 : 1;
-      const bool other_head = tile.head != head_there;
-      const uint32_t tables =
-          other_head ? static_cast<uint32_t>(launch.boxes) * kTableBox * kRowBytes : 0;
-      barrier_expect(barriers.full(kQueryTile),
-                     static_cast<uint32_t>(groups * P::kGroupBytes) + 2 * tables);
+      barrier_expect(barriers.full(kQueryTile), static_cast<uint32_t>(groups * P::kGroupBytes));
       for (int g = 0; g < groups; ++g)
         copy_box(base + P::kQuery + static_cast<uint32_t>(g * P::kGroupBytes), &maps.q, 0,
                  static_cast<int>(tile.query) + g * kGroupQueries, static_cast<int>(tile.head),
                  static_cast<int>(tile.batch), barriers.full(kQueryTile));
-      for (int box = 0; other_head && box < launch.boxes; ++box) {
-        const uint32_t to = base + static_cast<uint32_t>(box) * kTableBox * kRowBytes;
-        for (const bool of_keys : {false, true})
-          copy_box(to + (of_keys ? kTableBytes : 0), of_keys ? &launch.of_keys : &launch.of_queries,
-                   0, box * kTableBox, static_cast<int>(tile.head), 0, barriers.full(kQueryTile));
+      if (tile.head != head) {
+        if (tiles == 0) barrier_wait(barriers.full(kHeadTables), 0);
+        head = tile.head;
+        load_tables<kGroups>(launch, base, head);
       }
-      head_there = tile.head;
       ++tiles;
       for (int step = 0; step < steps_of(tile); ++step, ++steps) {
         if (steps > 0) barrier_wait(barriers.empty(kKeyTile), (steps - 1) & 1);
@@ -149,6 +171,39 @@ __device__ inline void load_tiles(const ProductsLaunch& launch, uint32_t base, u
     }
     __syncwarp();
   }
+  if (threadIdx.x % 32 == 0 && tiles == 0) barrier_wait(barriers.full(kHeadTables), 0);
+}
+
+// All buckets into shared memory, by kThreads that share barrier 3. Are those of neighboring
+// distances the same or neighbors, upwards?
+template <int kThreads>
+__device__ inline bool spread_buckets(const AttentionLaunch& args, AllBuckets& buckets) {
+  const AttentionPositions &q = args.query_positions, &k = args.key_positions;
+  const int all = static_cast<int>(q.count) + 2 * kMargin;
+  constexpr int kAtOnce = 4;
+  for (int first = static_cast<int>(threadIdx.x); first < all; first += kThreads * kAtOnce) {
+    int of_query[kAtOnce], of_key[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t distance = first + i * kThreads - kMargin - q.zero;
+      of_query[i] = bucket_at(q, distance);
+      of_key[i] = bucket_at(k, distance);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (first + i * kThreads >= all) break;
+      buckets.of_query[first + i * kThreads] = static_cast<uint16_t>(of_query[i]);
+      buckets.of_key[first + i * kThreads] = static_cast<uint16_t>(of_key[i]);
+    }
+  }
+  warpgroup_all<kThreads>(3, true);
+  bool near = true;
+  for (int i = static_cast<int>(threadIdx.x); i + 1 < all; i += kThreads) {
+    const int of_query = buckets.of_query[i + 1] - buckets.of_query[i],
+              of_key = buckets.of_key[i + 1] - buckets.of_key[i];
+    near = near && (of_query == 0 || of_query == 1) && (of_key == 0 || of_key == 1);
+  }
+  return warpgroup_all<kThreads>(3, near);
 }
 
 // The first row of the table that a half's products take, given the bucket of its first distance.
@@ -168,59 +223,56 @@ __device__ __forceinline__ void store_product(const float (&sums)[64], uint32_t 
   }
 }
 
-// What one half of a step reads: buckets of its 127 distances from query 0 and its last key on.
-template <int kWhich>
-__device__ __forceinline__ const uint16_t* half_of(const uint16_t (&buckets)[kDistances + 1]) {
-  return buckets + kHalf * (1 - kWhich);
-}
+// What one half of a step reads: the buckets of its 127 distances, from that of query 0 and the
+// last key on.
 constexpr int kHalfDistances = kGroupQueries + kHalf - 1;
+struct HalfBuckets {
+  const uint16_t *of_query, *of_key;
+};
+__device__ __forceinline__ bool changes_by_one(const uint16_t* half) {
+  return half[kHalfDistances - 1] - half[0] == kHalfDistances - 1;
+}
 
-// Adds the stored product of the group's queries or a half's keys to its scores. `first`: the row
-// of the table that column 0 is of; `row`: the lane's first of the group.
+// Adds the stored product of the group's queries or of a half's keys to its scores. `first`: the
+// row of the table that column 0 is of; `row`: the lane's first of the group.
 template <class T, int kWhich>
 __device__ __forceinline__ void add_products_of_queries(uint32_t room, int first, int row,
-                                                        const StepBuckets& buckets,
-                                                        float (&scores)[64]) {
+                                                        const uint16_t* half, float (&scores)[64]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
-  const uint16_t* own = half_of<kWhich>(buckets.of_query);
   const uint32_t low =
                      room + static_cast<uint32_t>(row) * kPitch - 2 * static_cast<uint32_t>(first),
-                 high = low + 8 * kPitch, of = shared_address(own + row - 2 * t + kHalf - 1);
-  if (own[kHalfDistances - 1] - own[0] == kHalfDistances - 1)
-    add_rows_of_queries<T, true, 8 * kWhich, 8>(low, high, of, scores);
+                 high = low + 8 * kPitch, of = shared_address(half + row - 2 * t + kHalf - 1);
+  const auto at = [&](int, int, int r) { return r == 0 ? low : high; };
+  if (changes_by_one(half))
+    add_rows<T, true, 8 * kWhich, 8>(of, at, scores);
   else
-    add_rows_of_queries<T, false, 8 * kWhich, 8>(low, high, of, scores);
+    add_rows<T, false, 8 * kWhich, 8>(of, at, scores);
 }
 template <class T, int kWhich>
 __device__ __forceinline__ void add_products_of_keys(uint32_t room, int first, int row,
-                                                     const StepBuckets& buckets,
-                                                     float (&scores)[64]) {
+                                                     const uint16_t* half, float (&scores)[64]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
-  const uint16_t* own = half_of<kWhich>(buckets.of_key);
   const uint32_t key = room + static_cast<uint32_t>(2 * t) * kPitch -
                        2 * static_cast<uint32_t>(first),
-                 of = shared_address(own + row - 2 * t + kHalf - 1);
-  const auto pair_of = [&](int n) {
-    const uint32_t at = key + static_cast<uint32_t>(8 * n) * kPitch;
-    return uint2{at, at + kPitch};
+                 of = shared_address(half + row - 2 * t + kHalf - 1);
+  const auto at = [&](int i, int e, int) {
+    return key + static_cast<uint32_t>(8 * i + e) * kPitch;
   };
-  if (own[kHalfDistances - 1] - own[0] == kHalfDistances - 1)
-    add_rows_of_keys<T, true, 8 * kWhich, 8>(of, pair_of, scores);
+  if (changes_by_one(half))
+    add_rows<T, true, 8 * kWhich, 8>(of, at, scores);
   else
-    add_rows_of_keys<T, false, 8 * kWhich, 8>(of, pair_of, scores);
+    add_rows<T, false, 8 * kWhich, 8>(of, at, scores);
 }
 // The same where buckets may be any: of those in [first, first + kWindow) only. kOfKeys: else of
 // queries.
 template <class T, int kWhich, bool kOfKeys>
 __device__ __forceinline__ void add_products_inside(uint32_t room, int first, int row,
-                                                    const StepBuckets& buckets,
-                                                    float (&scores)[64]) {
+                                                    const uint16_t* half, float (&scores)[64]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
-  const uint16_t* own = half_of<kWhich>(kOfKeys ? buckets.of_key : buckets.of_query);
 #pragma unroll
   for (int i = 0; i < 32; ++i) {
     const int query = row + i / 2 % 2 * 8, key = i / 4 * 8 + 2 * t + i % 2;
-    const int at = own[query - key + kHalf - 1] - first;
+    const int at = half[query - key + kHalf - 1] - first;
     if (static_cast<unsigned>(at) >= static_cast<unsigned>(kWindow)) continue;
     const uint32_t from = room + static_cast<uint32_t>(kOfKeys ? key : query) * kPitch;
     scores[32 * kWhich + i] +=
@@ -239,12 +291,13 @@ struct ProductsAttention {
   const int group, thread, row;  // row: the lane's first of the group
   const Barriers barriers;
   const float slope, inverse_scale;
-  Tile& tile;                    // in shared memory, like what follows
-  uint4* const kept_room;        // of kStagedSteps steps
-  StepBuckets* const buckets;    // of two steps
+  Tile& tile;              // in shared memory, like what follows
+  uint4* const kept_room;  // of kStagedSteps steps
+  const AllBuckets& buckets;
+  const bool near;               // neighboring distances have the same bucket or neighboring ones
+  int64_t head;                  // whose tables are there or under way
+  uint32_t heads = 0;            // so far, behind the first
   uint32_t tiles = 0, done = 0;  // so far; steps
-  bool near = true;              // in this step neighboring distances have neighboring buckets
-  OwnBuckets own_buckets{};      // of the next step
   Rows rows{};
   float context[kDim / 2] = {}, shift[2], factor[2];
 
@@ -252,14 +305,13 @@ struct ProductsAttention {
   __device__ __forceinline__ uint32_t room() const {
     return base + P::kProducts + static_cast<uint32_t>(group * P::kProductBytes);
   }
-  __device__ __forceinline__ void load_next_buckets(int step, int steps) {
-    if (step < steps) own_buckets = load_buckets(args, tile, first_row(), step * kKeys);
-  }
-  // Behind it no warp of the group reads what the step before has left in shared memory.
-  __device__ __forceinline__ void spread_buckets(int step) {
-    store_buckets(own_buckets, buckets[step % 2]);
-    warpgroup_sync(group + 1);
-    near = warpgroup_all(group + 1, change_of(args, buckets[step % 2]).near);
+  // Of the half that begins at `key`. Sequences longer than was said read some bucket.
+  __device__ __forceinline__ HalfBuckets half_of(int key) const {
+    const int64_t least = tile.query - tile.first + first_row() - key - (kHalf - 1),
+                  most = args.query_positions.count + 2 * kMargin - kHalfDistances,
+                  wanted = args.query_positions.zero + least + kMargin;
+    const auto at = static_cast<int>(wanted < 0 ? 0 : wanted < most ? wanted : most);
+    return {buckets.of_query + at, buckets.of_key + at};
   }
 
   // Products with the rows of a table from `first` on.
@@ -268,64 +320,67 @@ struct ProductsAttention {
     multiply_keys<T, kDim>(operand, table + static_cast<uint32_t>(first) * kRowBytes, sums);
   }
   template <int kWhich>
-  __device__ __forceinline__ void add_any(uint32_t query, uint32_t keys, const StepBuckets& own,
+  __device__ __forceinline__ void add_any(uint32_t query, uint32_t keys, const HalfBuckets& half,
                                           float (&scores)[64]) {
-    const auto add_all = [&](const AttentionPositions& positions, uint32_t operand, uint32_t table,
+    const auto add_all = [&](int size, uint32_t operand, uint32_t table, const uint16_t* of,
                              auto of_keys) {
 #pragma unroll 1
-      for (int first = 0; first < positions.size; first += kWindow) {
+      for (int first = 0; first < size; first += kWindow) {
         float sums[64];
         multiply_table(operand, table, first, sums);
         wgmma_wait<0>();
         warpgroup_sync(group + 1);
         store_product<T>(sums, room());
         warpgroup_sync(group + 1);
-        add_products_inside<T, kWhich, decltype(of_keys)::value>(room(), first, row, own, scores);
+        add_products_inside<T, kWhich, decltype(of_keys)::value>(room(), first, row, of, scores);
       }
     };
-    add_all(args.query_positions, query, base + P::kTables, std::false_type());
-    add_all(args.key_positions, keys + kWhich * kHalf * kRowBytes, base + P::kTables + kTableBytes,
-            std::true_type());
+    const uint32_t table = base + P::kTables;
+    add_all(args.query_positions.size, query, table, half.of_query, std::false_type());
+    add_all(args.key_positions.size, keys + kWhich * kHalf * kRowBytes, table + kTableBytes,
+            half.of_key, std::true_type());
   }
-  // What relative positions add to the scores, whose product is under way. Products run while what
-  // the one before has left is added.
-  __device__ __forceinline__ void add_positions(uint32_t query, uint32_t keys,
-                                                const StepBuckets& own, float (&scores)[64]) {
+  // What relative positions add to the scores of the step that begins at `key`, whose product is
+  // under way. Products run while what the one before has left is added.
+  __device__ __forceinline__ void add_positions(uint32_t query, uint32_t keys, int key,
+                                                float (&scores)[64]) {
+    const HalfBuckets low = half_of(key), high = half_of(key + kHalf);
     if (!near) {
       wgmma_wait<0>();
-      add_any<0>(query, keys, own, scores);
-      add_any<1>(query, keys, own, scores);
+      add_any<0>(query, keys, low, scores);
+      add_any<1>(query, keys, high, scores);
       return;
     }
     const uint32_t query_table = base + P::kTables, key_table = query_table + kTableBytes;
-    const int query_first = window_of(half_of<0>(own.of_query)[0], args.query_positions.size),
-              key_first = window_of(half_of<0>(own.of_key)[0], args.key_positions.size);
+    const int size = args.query_positions.size;
+    const int low_query = window_of(low.of_query[0], size),
+              low_key = window_of(low.of_key[0], size);
     float sums[64];
-    multiply_table(query, query_table, query_first, sums);
+    multiply_table(query, query_table, low_query, sums);
     wgmma_wait<0>();
-    store_product<T>(sums, room());
-    multiply_table(keys, key_table, key_first, sums);
+    store_product<T>(sums, room());  // the step before has been read: attend_tile()
+    multiply_table(keys, key_table, low_key, sums);
     __syncwarp();  // a warp reads the rows of its own queries
-    add_products_of_queries<T, 0>(room(), query_first, row, own, scores);
+    add_products_of_queries<T, 0>(room(), low_query, row, low.of_query, scores);
     wgmma_wait<0>();
     warpgroup_sync(group + 1);
     store_product<T>(sums, room());
-    const int next_query_first = window_of(half_of<1>(own.of_query)[0], args.query_positions.size),
-              next_key_first = window_of(half_of<1>(own.of_key)[0], args.key_positions.size);
-    multiply_table(query, query_table, next_query_first, sums);
+    const int high_query = window_of(high.of_query[0], size),
+              high_key = window_of(high.of_key[0], size);
+    multiply_table(query, query_table, high_query, sums);
     warpgroup_sync(group + 1);
-    add_products_of_keys<T, 0>(room(), key_first, row, own, scores);
+    add_products_of_keys<T, 0>(room(), low_key, row, low.of_key, scores);
     wgmma_wait<0>();
     warpgroup_sync(group + 1);
     store_product<T>(sums, room());
-    multiply_table(keys + kHalf * kRowBytes, key_table, next_key_first, sums);
+    multiply_table(keys + kHalf * kRowBytes, key_table, high_key, sums);
     __syncwarp();
-    add_products_of_queries<T, 1>(room(), next_query_first, row, own, scores);
+    add_products_of_queries<T, 1>(room(), high_query, row, high.of_query, scores);
     wgmma_wait<0>();
     warpgroup_sync(group + 1);
     store_product<T>(sums, room());
     warpgroup_sync(group + 1);
-    add_products_of_keys<T, 1>(room(), next_key_first, row, own, scores);
+    add_products_of_keys<T, 1>(room(), high_key, row, high.of_key, scores);
   }
 
   __device__ __forceinline__ KeptKeys kept_keys(int step, int steps) {
@@ -340,6 +395,12 @@ struct ProductsAttention {
     return values;
   }
 
+  __device__ __forceinline__ void wait_for_queries() {
+    if (tiles == 0) barrier_wait(barriers.full(kHeadTables), 0);
+    if (tile.head != head) barrier_wait(barriers.full(kHeadTables), ++heads & 1);
+    head = tile.head;
+    barrier_wait(barriers.full(kQueryTile), tiles & 1);
+  }
   __device__ __forceinline__ void attend_tile() {
     const int steps = steps_of(tile), keys = static_cast<int>(tile.keys);
     const uint32_t query = base + P::kQuery + static_cast<uint32_t>(group * P::kGroupBytes),
@@ -349,23 +410,17 @@ struct ProductsAttention {
     rows = {};
 #pragma unroll
     for (float& x : context) x = 0;
-    if (steps > 0) {
-      load_next_buckets(0, steps);
-      spread_buckets(0);
-    }
-    barrier_wait(barriers.full(kQueryTile), tiles & 1);
+    wait_for_queries();
     if (steps == 0) barriers.leave(kQueryTile);
     for (int step = 0; step < steps; ++step, ++done) {
       const int left = keys - step * kKeys;
       const bool last = step + 1 == steps;
       barrier_wait(barriers.full(kKeyTile), done & 1);
       const KeptKeys kept = kept_keys(step, steps);
-      load_next_buckets(step + 1, steps);
       uint32_t values = 0;
       if (kept.none) {
         values = next_values(left);
         if (is_void_step<T, kDim>(rows, fill, slope, values, group)) {
-          if (!last) spread_buckets(step + 1);
           barriers.leave(kKeyTile);
           if (last) barriers.leave(kQueryTile);
           barriers.leave(kValueTile);
@@ -374,7 +429,7 @@ struct ProductsAttention {
       }
       float scores[64];
       multiply_keys<T, kDim>(query, step_keys, scores);
-      add_positions(query, step_keys, buckets[step % 2], scores);
+      add_positions(query, step_keys, step * kKeys, scores);
       barriers.leave(kKeyTile);
       if (last) barriers.leave(kQueryTile);
       if (hidden != 0) hide_queries(hidden, fill, scores);
@@ -385,7 +440,7 @@ struct ProductsAttention {
         });
       }
       raise_maxima(scores, slope, rows, shift, factor);
-      if (!last) spread_buckets(step + 1);
+      warpgroup_sync(group + 1);  // every warp has read the products
 #pragma unroll
       for (int i = 0; i < kDim / 2; ++i) context[i] *= factor[i / 2 % 2];
       if (values == 0) values = next_values(left);
@@ -399,7 +454,7 @@ struct ProductsAttention {
   }
   // A group without queries of the tile leaves what is loaded with the other.
   __device__ __forceinline__ void pass_tile() {
-    barrier_wait(barriers.full(kQueryTile), tiles & 1);
+    wait_for_queries();
     barriers.leave(kQueryTile);
     for (int step = 0; step < steps_of(tile); ++step, ++done) {
       for (const int what : {kKeyTile, kValueTile}) {
@@ -437,19 +492,21 @@ __device__ inline void attend_tiles(const ProductsLaunch& launch) {
   const Barriers barriers{base + P::kBarriers};
   allow_next_kernel();
   if (threadIdx.x == 0) {
-    for (int what = 0; what < 3; ++what) {
+    for (const int what : {kKeyTile, kValueTile, kQueryTile}) {
       barrier_init(barriers.full(what), 1);
       barrier_init(barriers.empty(what), kGroups * 4);
     }
+    barrier_init(barriers.full(kHeadTables), 1);
     fence_shared_to_async();
   }
   __syncthreads();
+  const int group = static_cast<int>(threadIdx.x) / 128;
+  if (threadIdx.x == kGroups * 128) load_tables<kGroups>(launch, base, first_head(launch.args));
   wait_for_previous_kernel();
   const unsigned per_head = tiles_of_head<kGroups * kGroupQueries>(launch);
   const auto total = static_cast<uint64_t>(per_head) * static_cast<unsigned>(launch.args.heads);
   const auto begin = static_cast<unsigned>(total * blockIdx.x / gridDim.x),
              end = static_cast<unsigned>(total * (blockIdx.x + 1) / gridDim.x);
-  const int group = static_cast<int>(threadIdx.x) / 128;
   if (group == kGroups) {
     give_registers<kLoadRegisters>();
     if (threadIdx.x / 32 % 4 == 0) load_tiles<kGroups>(launch, base, begin, end, per_head);
@@ -457,6 +514,8 @@ __device__ inline void attend_tiles(const ProductsLaunch& launch) {
   }
   if constexpr (kGroups == 2) take_registers<kRegisters>();
   const int thread = static_cast<int>(threadIdx.x) % 128;
+  auto& buckets = *reinterpret_cast<AllBuckets*>(shared + P::kBuckets);
+  const bool near = spread_buckets<kGroups * 128>(launch.args, buckets);
   ProductsAttention<T, kGroups> attention{
       launch,
       launch.args,
@@ -470,7 +529,9 @@ __device__ inline void attend_tiles(const ProductsLaunch& launch) {
       /*inverse_scale=*/1.0f / launch.args.scale,
       reinterpret_cast<Tile*>(shared + P::kTile)[group],
       reinterpret_cast<uint4*>(shared + P::kKept) + group * kStagedSteps,
-      reinterpret_cast<StepBuckets*>(shared + P::kBuckets) + group * 2};
+      buckets,
+      near,
+      first_head(launch.args)};
   attention.run(begin, end, per_head);
 }
 
@@ -532,10 +593,14 @@ cudaError_t launch_type(const AttentionLaunch& args, const AttentionTables& tabl
 }  // namespace
 
 bool attention_products_takes(const AttentionLaunch& args, const AttentionTables& tables) {
+  constexpr int64_t kMostTiles = int64_t{1} << 31;
+  const AttentionPositions &q = args.query_positions, &k = args.key_positions;
   return attention_sm90_takes(args) && args.head_dim == kDim && args.value_dim == kDim &&
          args.heads == args.kv_heads && args.bias.data == nullptr && !args.causal &&
          (args.keep.data == nullptr || args.keep.query == 0) && args.quantized.q == nullptr &&
-         tables.rows > 0 && tables.rows <= kMostTableRows && args.batch * args.heads < 1 << 20;
+         tables.rows > 0 && tables.rows <= kMostTableRows && q.count <= kMostDistances &&
+         k.count == q.count &&
+         attention_tiles(args, kGroupQueries) < kMostTiles / (args.batch * args.heads);
 }
 
 cudaError_t launch_attention_products(const AttentionLaunch& args, const AttentionTables& tables,

@@ -147,15 +147,16 @@ __device__ inline void multiply_values(const uint32_t (&p)[8][4], uint32_t v,
   wgmma_commit();
 }
 
-// True in all 128 threads of a group if it is in each.
+// True in all kThreads that share a barrier if it is in each.
+template <int kThreads = 128>
 __device__ inline bool warpgroup_all(int id, bool predicate) {
   uint32_t all;
   asm volatile(
       "{\n.reg .pred mine, every;\nsetp.ne.b32 mine, %1, 0;\n"
-      "barrier.cta.red.and.aligned.pred every, %2, 128, mine;\n"
+      "barrier.cta.red.and.aligned.pred every, %2, %3, mine;\n"
       "selp.b32 %0, 1, 0, every;\n}"
       : "=r"(all)
-      : "r"(static_cast<uint32_t>(predicate)), "r"(id)
+      : "r"(static_cast<uint32_t>(predicate)), "r"(id), "n"(kThreads)
       : "memory");
   return all != 0;
 }
