@@ -78,7 +78,8 @@ __device__ inline unsigned tiles_of_head(const ProductsLaunch& launch) {
                             : args.queries;
     if (end > begin) count += static_cast<unsigned>((end - begin + kRows - 1) / kRows);
   }
-  return __reduce_add_sync(~0u, count);
+  for (int offset = 16; offset > 0; offset /= 2) count += __shfl_xor_sync(~0u, count, offset);
+  return count;
 }
 // Tile `index` of all heads, those of one head after the other. All lanes of a warp call it.
 template <int kRows>
