@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHeader =
     "# Other projects' models (not in this repository): which build and verify, and why the others "
     "are refused.\n# Made by tools/classify_models.cpp; checked by tests/verify/peers_test.cpp.\n"
-    "# A line that ends with / is the folder of the lines below it; a name alone, without its .onnx:\n"
+    "# A line that ends with / is the folder of the lines below it; a name alone, without its "
+    ".onnx:\n"
     "# what the line above says is so of it too.\n";
 
 // The first line of a message; where it announces a list, with the list's first entry. The file
