@@ -509,6 +509,8 @@ struct PairsState final : KernelState {};
 
 }  // namespace
 
+void launch_attention_blocked(const LaunchCall& call) { launch(call); }
+
 // q, k, v, bias, keep, and the scores by relative position.
 constexpr uint32_t kStrided = 0x1f | 1U << kQueryPositions | 1U << kKeyPositions;
 
@@ -536,8 +538,9 @@ constexpr KernelBody attention_blocked{
     .numerics = &f32_numerics,
     .strided_inputs = kStrided,
     .prepare = &prepare,
-    .launch = &launch,
+    .launch = &launch_attention_blocked,
     .joins = &joins,
+    .may_be_joined = true,
     .variants = kVariants,
 };
 

@@ -89,4 +89,7 @@ struct AttentionTask {
   const AttentionTask* next = nullptr;
 };
 
+/// The launch of cpu.attention.blocked, for kernels that join it (KernelBody::joins).
+void launch_attention_blocked(const LaunchCall& call);
+
 }  // namespace vernier::backend::cpu

@@ -1,8 +1,11 @@
 // cpu.matmul.packed, cpu.gemm.packed, cpu.linear.packed_at_run: products whose right operand is not
 // constant and is packed at run time. Contract: MatMul as in ONNX (any rank, broadcast batch axes,
-// one-axis operands), GemmAttrs, LinearAttrs; bits as in gemm-inl.h. f32.
+// one-axis operands), GemmAttrs, LinearAttrs; bits as in gemm-inl.h. f32. A MatMul whose columns
+// are scores by relative position joins the attention that reads them: it computes those of the
+// distances that occur.
 #include <algorithm>
 
+#include "backend/cpu/kernels/attention/attention.h"
 #include "backend/cpu/kernels/linear/gemm.h"
 #include "core/error.h"
 
@@ -122,9 +125,10 @@ void multiply_part(const Product& p, int64_t batch, const float* packed, const P
 }
 
 // With many batches each part packs and multiplies whole batches; with few, all parts share each.
-void multiply(const Product& p, const LaunchCall& call) {
+// `wanted`: panels of columns; no others of c are written.
+void multiply(const Product& p, const LaunchCall& call, Span wanted) {
   ThreadTeam& threads = *call.execution.threads;
-  const int64_t batches = p.batches(), panels = num_panels(p.n);
+  const int64_t batches = p.batches(), panels = wanted.end - wanted.begin;
   const int64_t units = (p.m + kRowUnit - 1) / kRowUnit;
   const auto packed_of = [&](int part) {
     return reinterpret_cast<float*>(call.workspace + static_cast<size_t>(part) * packed_bytes(p));
@@ -144,34 +148,72 @@ void multiply(const Product& p, const LaunchCall& call) {
   if (batches >= threads.size()) {
     threads.parallel_for(batches, 1, [&](int64_t begin, int64_t end, int part) {
       for (int64_t batch = begin; batch < end; ++batch) {
-        pack_panels(view(batch), packed_of(part), 0, panels);
-        multiply_part(p, batch, packed_of(part), {{0, units}, {0, panels}}, scratch_of(part));
+        pack_panels(view(batch), packed_of(part), wanted.begin, wanted.end);
+        multiply_part(p, batch, packed_of(part), {{0, units}, wanted}, scratch_of(part));
       }
     });
     return;
   }
-  const Grid grid = choose_grid({.threads = threads_worth(threads.size(), p.m, p.n, p.k),
-                                 .row_units = units,
-                                 .col_units = panels,
-                                 .row_unit_bytes = 4.0 * static_cast<double>(p.k * kRowUnit),
-                                 .col_unit_bytes = 4.0 * static_cast<double>(p.k * kPanelCols)});
+  const Grid grid = choose_grid(
+      {.threads = threads_worth(threads.size(), p.m, std::min(p.n, panels * kPanelCols), p.k),
+       .row_units = units,
+       .col_units = panels,
+       .row_unit_bytes = 4.0 * static_cast<double>(p.k * kRowUnit),
+       .col_unit_bytes = 4.0 * static_cast<double>(p.k * kPanelCols)});
   for (int64_t batch = 0; batch < batches; ++batch) {
     threads.parallel_for(panels, 1, [&](int64_t begin, int64_t end, int) {
-      pack_panels(view(batch), packed_of(0), begin, end);
+      pack_panels(view(batch), packed_of(0), wanted.begin + begin, wanted.begin + end);
     });
     threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
       for (int64_t cell = begin; cell < end; ++cell) {
         const auto index = static_cast<int>(cell);
+        const Span own = share(panels, index % grid.cols, grid.cols);
         multiply_part(p, batch, packed_of(0),
                       {share(units, index / grid.cols, grid.rows),
-                       share(panels, index % grid.cols, grid.cols)},
+                       {wanted.begin + own.begin, wanted.begin + own.end}},
                       scratch_of(part));
       }
     });
   }
 }
 
+void multiply(const Product& p, const LaunchCall& call) { multiply(p, call, {0, num_panels(p.n)}); }
+
 // ---- MatMul
+
+// Widens `columns` to all that an attention reads of `positions`, rows of columns of y, at its
+// buckets. False: nobody knows.
+bool add_columns(const TensorArg& positions, const TensorArg& buckets, const TensorArg& y,
+                 Span& columns) {
+  if (!given(positions)) return true;
+  const int64_t n = y.dim(-1), count = buckets.elems();
+  if (positions.dim(-1) != n || positions.stride(-1) != 1 ||
+      (positions.as<float>() - y.as<float>()) % n != 0)
+    return false;
+  for (int i = 0; i < positions.rank - 1; ++i) {
+    if (positions.dim(i) != 1 && positions.stride(i) % n != 0) return false;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = buckets.dtype == DType::kI64 ? buckets.as<const int64_t>()[i]
+                                                    : buckets.as<const int32_t>()[i];
+    const int64_t bucket = std::clamp<int64_t>(at, 0, n - 1);  // the attention refuses others
+    columns.begin = std::min(columns.begin, bucket);
+    columns.end = std::max(columns.end, bucket + 1);
+  }
+  return true;
+}
+// The panels that the attention behind reads.
+Span panels_read(const LaunchCall& next, const TensorArg& y) {
+  using enum AttentionAttrs::Input;
+  const int64_t n = y.dim(-1);
+  Span columns{n, 0};
+  const bool known =
+      add_columns(operand_at(next.in, kQueryPositions), operand_at(next.in, kQueryBuckets), y,
+                  columns) &&
+      add_columns(operand_at(next.in, kKeyPositions), operand_at(next.in, kKeyBuckets), y, columns);
+  if (!known || columns.begin >= columns.end) return {0, num_panels(n)};
+  return {columns.begin / kPanelCols, num_panels(columns.end)};
+}
 
 std::unique_ptr<ShapeState> prepare_matmul(const PrepareCall& call) {
   Product p = matmul_product(call.in[0], call.in[1]);
@@ -179,12 +221,16 @@ std::unique_ptr<ShapeState> prepare_matmul(const PrepareCall& call) {
   return workspace_only(workspace_bytes(p, call.execution.threads->size()));
 }
 void launch_matmul(const LaunchCall& call) {
-  if (call.out[0].elems() == 0) return;
-  Product p = matmul_product(call.in[0], call.in[1]);
-  fold_batches(p);
-  p.c = call.out[0].as<float>();
-  multiply(p, call);
+  if (call.out[0].elems() != 0) {
+    Product p = matmul_product(call.in[0], call.in[1]);
+    fold_batches(p);
+    p.c = call.out[0].as<float>();
+    const bool in_part = call.next != nullptr && call.result_unused;
+    multiply(p, call, in_part ? panels_read(*call.next, call.out[0]) : Span{0, num_panels(p.n)});
+  }
+  if (call.next != nullptr) launch_attention_blocked(*call.next);
 }
+bool joins_attention(const Problem&, const Problem& next) { return next.op == OpKind::kAttention; }
 
 // ---- Gemm: alpha · a · b(ᵀ) + beta · c
 
@@ -291,6 +337,8 @@ constexpr KernelBody matmul_packed{
     .strided_inputs = 3,
     .prepare = &prepare_matmul,
     .launch = &launch_matmul,
+    .joins = &joins_attention,
+    .joined_inputs = 1U << AttentionAttrs::kQueryPositions | 1U << AttentionAttrs::kKeyPositions,
 };
 constexpr KernelBody gemm_packed{
     .supports = &supports_gemm,
