@@ -99,12 +99,26 @@ int check_pair(const KernelDef& kernel, const OpCase& first, const OpCase& secon
 
 namespace {
 
-class Joined : public ::testing::Test {
+class OnDevice : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const Support here = device_under_test().available(); !here)
       GTEST_SKIP() << "SKIP: " << here.reason;
-    if (device_under_test().bare()) GTEST_SKIP() << "SKIP: not for memory checkers";
+  }
+  void expect_joined(const char* on_cpu, const char* on_cuda) {
+    const bool is_cpu = device_under_test().device(1).host_memory();
+    const std::string name = is_cpu ? on_cpu : on_cuda;
+    if (name.empty()) return;  // not on this device
+    EXPECT_GT(joined_[name], 0) << name << " joined nothing";
+  }
+  std::map<std::string, int, std::less<>> joined_;
+};
+
+class Joined : public OnDevice {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    if (!IsSkipped() && device_under_test().bare()) GTEST_SKIP() << "SKIP: not for memory checkers";
   }
   // With the step behind it in every form.
   void check(const OpCase& first) {
@@ -118,13 +132,6 @@ class Joined : public ::testing::Test {
       }
     }
   }
-  void expect_joined(const char* on_cpu, const char* on_cuda) {
-    const bool is_cpu = device_under_test().device(1).host_memory();
-    const std::string name = is_cpu ? on_cpu : on_cuda;
-    if (name.empty()) return;  // not on this device
-    EXPECT_GT(joined_[name], 0) << name << " joined nothing";
-  }
-  std::map<std::string, int, std::less<>> joined_;
 };
 
 OpCase in_f16(const OpCase& c) { return stored_as(c, std::array{DType::kF16}); }
@@ -237,7 +244,7 @@ struct Relative {
 
 // Queries and keys by their tables, and the attention that reads both.
 void check_relative(Maker& make, const Relative& r, DType type,
-                    std::map<std::string, int>& joined) {
+                    std::map<std::string, int, std::less<>>& joined) {
   using enum AttentionAttrs::Input;
   OpCase first{.name = "queries and keys", .op = OpKind::kMatMul};
   first.inputs = {{.value = make.normal({r.batch, 2 * r.heads, r.length, 64})},
@@ -269,13 +276,7 @@ void check_relative(Maker& make, const Relative& r, DType type,
     joined[std::string(kernel->name)] += check_pair(*kernel, own, next, {}, heads);
 }
 
-class RelativeScores : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const Support here = device_under_test().available(); !here)
-      GTEST_SKIP() << "SKIP: " << here.reason;
-  }
-};
+class RelativeScores : public OnDevice {};
 
 // Blocks of one warpgroup and of two, several tiles and steps, tables of fewer rows than a product
 // takes, buckets that are those of their neighbors, neighbors' neighbors or any, masks of keys and
@@ -307,14 +308,12 @@ TEST_F(RelativeScores, AreComputedInTheAttention) {
                             {1, 520, 3, 512, near, {0, 300, 301, 520}, 300},
                             {1, 192, 20, 256, near, {0, 64, 128, 192}, 64}};
   all.insert(all.end(), small.begin(), small.end());
-  std::map<std::string, int> joined;
   for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     // Under memory checkers few and small.
     for (const Relative& r : device_under_test().bare() ? small : all)
-      check_relative(make, r, type, joined);
+      check_relative(make, r, type, joined_);
   }
-  const bool is_cpu = device_under_test().device(1).host_memory();
-  EXPECT_GT(joined[is_cpu ? "cpu.mat_mul.packed" : "cuda.mat_mul.heads"], 0) << "nothing joined";
+  expect_joined("cpu.mat_mul.packed", "cuda.mat_mul.heads");
 }
 
 }  // namespace

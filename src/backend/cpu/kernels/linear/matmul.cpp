@@ -5,6 +5,7 @@
 // distances that occur.
 #include <algorithm>
 
+#include "backend/cpu/index.h"
 #include "backend/cpu/kernels/attention/attention.h"
 #include "backend/cpu/kernels/linear/gemm.h"
 #include "core/error.h"
@@ -194,9 +195,8 @@ bool add_columns(const TensorArg& positions, const TensorArg& buckets, const Ten
     if (positions.dim(i) != 1 && positions.stride(i) % n != 0) return false;
   }
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = buckets.dtype == DType::kI64 ? buckets.as<const int64_t>()[i]
-                                                    : buckets.as<const int32_t>()[i];
-    const int64_t bucket = std::clamp<int64_t>(at, 0, n - 1);  // the attention refuses others
+    const int64_t at = read_index(buckets, i),
+                  bucket = std::clamp<int64_t>(at, 0, n - 1);  // the attention refuses others
     columns.begin = std::min(columns.begin, bucket);
     columns.end = std::max(columns.end, bucket + 1);
   }

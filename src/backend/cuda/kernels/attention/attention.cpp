@@ -322,6 +322,7 @@ AttentionQuantized quantized_of(const LaunchCall& call) {
           .zero = by->zero,
           .to_f8 = call.next->out[0].dtype == DType::kF8E4M3};
 }
+
 }  // namespace
 
 void launch_attention_sm90_step(const LaunchCall& call) {
@@ -335,6 +336,7 @@ void launch_attention_sm90_step(const LaunchCall& call) {
   }
   if (call.next != nullptr && quantized.q == nullptr) launch_quantize_rows(*call.next);
 }
+
 namespace {
 
 bool joins(const Problem& own, const Problem& next) {

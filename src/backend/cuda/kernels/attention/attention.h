@@ -128,7 +128,7 @@ bool attention_short_takes(const AttentionLaunch& args);
 
 /// Tables [heads, rows, head_dim] of q's type, dense: the scores by relative position of a query or
 /// key, args.query_positions or args.key_positions, are its products with the rows of its head,
-/// summed in f32, 16 terms at a time, and rounded to that type. Null where there are none of it.
+/// summed in f32, 16 terms at a time, and rounded to that type. Both are there.
 struct AttentionTables {
   const void *of_queries = nullptr, *of_keys = nullptr;
   int rows = 0;  ///< the size of both positions
