@@ -206,7 +206,7 @@ def write_evaluation(pairs, picks, tokenizer, out):
     order = np.tile(np.arange(CANDIDATES), (len(picks), 1))
     order = np.random.default_rng(2).permuted(order, axis=1)
     candidates = np.take_along_axis(np.c_[picks, others], order, 1)
-    bm25 = np.take_along_axis(np.c_[own, theirs], order, 1)
+    bm25 = np.take_along_axis(np.c_[own, theirs], order, 1).astype(np.float32)
     labels = np.argmax(order == 0, 1)
     queries = torch.tensor(np.repeat(picks, CANDIDATES))
     inputs = Rows(pairs, tokenizer).of(queries, torch.tensor(candidates.reshape(-1)))
