@@ -303,7 +303,8 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
     raise_graph(*marked, options, imported);
     add_side_outputs(graph, *marked, options.extra_outputs);
   }
-  return {std::move(asked.raised), std::move(table_bounds), std::move(asked.notes)};
+  return {std::move(asked.raised), std::move(table_bounds), std::move(asked.notes),
+          std::move(asked.quantized)};
 }
 
 namespace {
@@ -325,7 +326,7 @@ plan::PlanOptions plan_options(const Fused& fused, const Job& job,
 plan::Plan finished(plan::Plan plan, const Fused& fused, const Job& job) {
   plan.notes.insert(plan.notes.begin(), fused.notes.begin(), fused.notes.end());
   const DType quantized = precision::quantized_type(job.policy.mode);
-  for (std::string& note : quantization_notes(plan, quantized, job.fragile))
+  for (std::string& note : quantization_notes(plan, quantized, fused.quantized, job.fragile))
     plan.notes.push_back(std::move(note));
   plan.build = record_of(job);
   record_plugins(plan);

@@ -86,6 +86,7 @@ struct Fused {
   std::shared_ptr<ir::Graph> graph;
   std::vector<plan::TableBound> table_bounds;
   std::vector<std::string> notes;
+  std::set<std::string> quantized;  ///< as of precision::Asked
 };
 using Quantizes = std::function<void(const ir::Graph&, const ir::Node&, const Tensor&,
                                      const std::optional<passes::StaticRange>&)>;

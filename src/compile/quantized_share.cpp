@@ -21,19 +21,25 @@ double operations(const plan::Plan& plan, const plan::Step& step,
   return sum * static_cast<double>(plan.value(step.inputs[0]).shape.back().evaluate(largest));
 }
 
-// The products that were asked for one quantized type, and what they got.
+// The products that were asked for one quantized type, or would be but for rules, and what they
+// got.
 struct Share {
   int asked = 0, quantized = 0;
+  int ruled_out = 0;         // asked for other types: by rules, by the range audit
   double all = 0, part = 0;  // operations
 };
 
 bool is_product(const plan::Step& step) {
   return step.op == OpKind::kLinear || step.op == OpKind::kQuantizedLinear ||
-         step.op == OpKind::kWeightOnlyLinear;
+         step.op == OpKind::kWeightOnlyLinear || step.op == OpKind::kLinearAddLayerNorm;
+}
+bool has_any_of(const plan::Step& step, const std::set<std::string>& keys) {
+  return std::ranges::any_of(step.origins,
+                             [&](const std::string& key) { return keys.contains(key); });
 }
 
-Share share_of(const plan::Plan& plan, DType type, const std::set<std::string>& fragile) {
-  const auto is_fragile = [&](const std::string& key) { return fragile.contains(key); };
+Share share_of(const plan::Plan& plan, DType type, const std::set<std::string>& by_mode,
+               const std::set<std::string>& fragile) {
   const OpKind op = is_weight_only(type) ? OpKind::kWeightOnlyLinear : OpKind::kQuantizedLinear;
   std::map<std::string, int64_t> largest;
   for (const plan::Symbol& symbol : plan.symbols) largest[symbol.name] = symbol.max;
@@ -41,11 +47,11 @@ Share share_of(const plan::Plan& plan, DType type, const std::set<std::string>& 
   Share share;
   for (const plan::Step& step : plan.steps) {
     const bool is_asked = step.asked.compute.type == type;
-    if (!is_product(step) || (!is_asked && std::ranges::none_of(step.origins, is_fragile)))
-      continue;
+    if (!is_product(step) || (!is_asked && !has_any_of(step, by_mode))) continue;
     const double work = operations(plan, step, largest);
     ++share.asked;
     share.all += work;
+    if (!is_asked && !has_any_of(step, fragile)) ++share.ruled_out;
     if (!is_asked || step.op != op) continue;
     ++share.quantized;
     share.part += work;
@@ -56,19 +62,26 @@ Share share_of(const plan::Plan& plan, DType type, const std::set<std::string>& 
 // Are all products of this type those that the mode's fallback keeps in it?
 bool is_kept(const plan::Plan& plan, DType type, const std::set<std::string>& fragile) {
   return std::ranges::all_of(plan.steps, [&](const plan::Step& step) {
-    return step.asked.compute.type != type ||
-           std::ranges::any_of(step.origins,
-                               [&](const std::string& key) { return fragile.contains(key); });
+    return step.asked.compute.type != type || has_any_of(step, fragile);
   });
 }
 
-std::string note_of(const plan::Plan& plan, DType type, const Share& share, bool any_fragile) {
+std::string note_of(const plan::Plan& plan, DType type, bool is_mode, const Share& share,
+                    bool any_fragile) {
   const std::string mode(type == DType::kQ8 ? "int8" : type == DType::kF8E4M3 ? "fp8" : name(type));
   if (share.quantized > 0)
+    return fmt::format("{}: {} of {} {}: {:.1f} % of their operations{}", mode, share.quantized,
+                       counted(share.asked, "product"),
+                       is_mode ? "with a constant weight, heads excepted" : "that rules ask for it",
+                       100 * share.part / share.all,
+                       share.ruled_out == 0
+                           ? ""
+                           : fmt::format("; other types are asked for at {}", share.ruled_out));
+  if (share.asked > 0 && share.ruled_out == share.asked)
     return fmt::format(
-        "{}: {} of {} with a constant weight, heads excepted: {:.1f} % of their "
-        "operations",
-        mode, share.quantized, counted(share.asked, "product"), 100 * share.part / share.all);
+        "warning: {}: nothing is quantized: other types are asked for at all of {} with a constant "
+        "weight, heads excepted",
+        mode, counted(share.asked, "product"));
   if (any_fragile)
     return fmt::format(
         "warning: {}: nothing is quantized: all of {} cost too much; see the notes on them", mode,
@@ -92,13 +105,16 @@ std::string note_of(const plan::Plan& plan, DType type, const Share& share, bool
 }  // namespace
 
 std::vector<std::string> quantization_notes(const plan::Plan& plan, DType of_mode,
+                                            const std::set<std::string>& by_mode,
                                             const std::set<std::string>& fragile) {
+  const std::set<std::string> none;
   std::vector<std::string> notes;
   for (const DType type : {DType::kQ8, DType::kF8E4M3, DType::kW8, DType::kW4}) {
     const bool is_mode = type == of_mode;
-    const Share share = share_of(plan, type, is_mode ? fragile : std::set<std::string>());
+    const Share share =
+        is_mode ? share_of(plan, type, by_mode, fragile) : share_of(plan, type, none, none);
     if (!is_mode && (share.asked == 0 || is_kept(plan, type, fragile))) continue;
-    notes.push_back(note_of(plan, type, share, is_mode && !fragile.empty()));
+    notes.push_back(note_of(plan, type, is_mode, share, is_mode && !fragile.empty()));
   }
   return notes;
 }

@@ -64,6 +64,18 @@ void raise_nodes(ir::Graph& raised, const std::set<std::string>& keys) {
   }
 }
 
+// Of a graph that was asked its mode and nothing else.
+std::set<std::string> quantized_keys(const ir::Graph& raised, Mode mode) {
+  std::set<std::string> keys;
+  const DType type = quantized_type(mode);
+  if (type == DType::kUndefined) return keys;
+  for (ir::NodeId id : raised.order()) {
+    for (const ir::Origin& origin : raised.node(id).origins)
+      if (origin.asked.compute.type == type) keys.insert(origin.key);
+  }
+  return keys;
+}
+
 }  // namespace
 
 Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise) {
@@ -80,6 +92,7 @@ Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise) {
       raise(*result.raised);
     }
     ask_mode(*result.raised, wishes.policy.mode, wishes.attended);
+    result.quantized = quantized_keys(*result.raised, wishes.policy.mode);
     if (!all_raised) {
       all_raised = result.raised->clone();
       notes = apply_rules(*all_raised, wishes.policy.rules);

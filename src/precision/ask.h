@@ -39,6 +39,9 @@ struct Wishes {
 struct Asked {
   std::shared_ptr<ir::Graph> raised;  ///< with a request at every node
   std::vector<std::string> notes;
+  /// Keys of the ONNX nodes of products that the mode quantizes where no rule asks for another
+  /// type.
+  std::set<std::string> quantized;
 };
 
 /// Raises a graph: the passes between import and precision.

@@ -20,6 +20,7 @@
 namespace vernier::verify {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 
@@ -241,8 +242,13 @@ TEST_P(StaticScalesOf, NaNFailsNoStep) {
 TEST(Int8Build, SaysWhatItQuantizes) {
   const plan::Plan plan = build("bert_embedder_ts17", "int8");
   EXPECT_THAT(plan.notes, Contains(HasSubstr("int8: 8 of 8 products with a constant weight")));
+  const plan::Plan part = build("bert_embedder_ts17", "int8", {"layer:0 compute=f16"});
+  EXPECT_THAT(
+      part.notes,
+      Contains(AllOf(HasSubstr("int8: 4 of "),
+                     HasSubstr(": 50.0 % of their operations; other types are asked for"))));
   const plan::Plan off = build("bert_embedder_ts17", "int8", {"op:Linear compute=f16"});
-  EXPECT_THAT(off.notes, Contains(HasSubstr("nothing is quantized")));
+  EXPECT_THAT(off.notes, Contains(HasSubstr("nothing is quantized: other types are asked for")));
 }
 
 TEST(Int8Build, IsRefusedWhereTheDeviceHasNoKernelForIt) {
