@@ -36,6 +36,10 @@ constexpr double kDeclaredPart = 1e-5, kDeclaredLeast = 1e-6;
 // where E's value and FP64's lie on two sides of a tie: up to this part of all that these roundings
 // do to the row.
 constexpr double kInsideFactor = 4;
+// In one row those of all elements may cancel by chance, where one that goes the other way does
+// not. So a step that would fail is judged by the most that they do in draws whose inputs are off
+// by this part, which is small and moves every rounding.
+constexpr double kInsideDraw = 0x1p-8;
 // One trial may be unlucky for a whole row: where its elements share what is in doubt (the scores
 // of a query), the row's rms cannot make up for it. Of many such rows four trials are unlucky for
 // some, so a step that would fail is judged by more.
@@ -137,6 +141,15 @@ Rounding of_operands(OpKind op, const Rounding& rounding) {
   return operands;
 }
 
+// What is left of it on all else.
+Rounding behind_operands(OpKind op, Rounding rounding) {
+  const auto points = rounding_points(op);
+  for (size_t i = 0; i + 1 < points.size(); ++i) {
+    if (points[i].size() == 1) rounding.set(i, {});
+  }
+  return rounding;
+}
+
 bool rounds_inside(OpKind op, const Rounding& rounding) {
   const auto points = rounding_points(op);
   for (size_t i = 0; i + 1 < points.size(); ++i) {
@@ -223,6 +236,21 @@ void add_inside(const std::vector<EvalTensor>& without, Ideal& ideal) {
   }
 }
 
+// What they do in a draw, where that is more.
+void add_inside_draw(const std::vector<EvalTensor>& without, const std::vector<EvalTensor>& with,
+                     Ideal& ideal) {
+  for (size_t o = 0; o < without.size(); ++o) {
+    std::vector<double> most = zeros(without[o]);
+    for (size_t i = 0; i < most.size(); ++i) {
+      const double change = std::abs(with[o].f[i] - without[o].f[i]);
+      if (std::isfinite(change)) most[i] = change;
+    }
+    raise_to_row_largest(most, ideal.out[o].shape);
+    for (size_t i = 0; i < most.size(); ++i)
+      ideal.inside[o][i] = std::max(ideal.inside[o][i], most[i]);
+  }
+}
+
 std::vector<EvalTensor> one(EvalTensor output) {
   std::vector<EvalTensor> outputs;
   outputs.push_back(std::move(output));
@@ -272,18 +300,25 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
   // Floats of each trial in the same memory; integers as they are.
   std::vector<EvalTensor> floats(inputs.size());
   std::vector<const EvalTensor*> noisy = inputs;
+  const auto draw = [&](double unit, uint64_t seed) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i] || !inputs[i]->is_float()) continue;
+      perturb(*inputs[i], unit, seed + i + 1, floats[i]);
+      noisy[i] = &floats[i];
+    }
+  };
   for (int trial = 0; trial < trials; ++trial) {
     const uint64_t seed = static_cast<uint64_t>(trial) * 64;
     if (linear) {
       add_trial(ideal, exact, one(linear->draw(kSingleUnit, seed)));
       continue;
     }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i] || !inputs[i]->is_float()) continue;
-      perturb(*inputs[i], kSingleUnit, seed + i + 1, floats[i]);
-      noisy[i] = &floats[i];
-    }
+    draw(kSingleUnit, seed);
     add_trial(ideal, exact, evaluate(step, copy, noisy, of_trials));
+    if (trials == kTrials || ideal.inside.empty()) continue;
+    draw(kInsideDraw, seed);
+    add_inside_draw(evaluate(step, copy, noisy, Rounding{}),
+                    evaluate(step, copy, noisy, behind_operands(step.op, rounding)), ideal);
   }
   for (size_t o = 0; o < ideal.out.size(); ++o)
     raise_to_row_rms(ideal.sensitivity[o], ideal.out[o].shape);
