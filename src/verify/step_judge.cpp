@@ -222,14 +222,20 @@ void add_trial(Ideal& ideal, const std::vector<EvalTensor>& unchanged,
   }
 }
 
+// How far two results are apart, where both are finite; else 0.
+std::vector<double> changes(const EvalTensor& a, const EvalTensor& b) {
+  std::vector<double> all = zeros(a);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const double change = std::abs(a.f[i] - b.f[i]);
+    if (std::isfinite(change)) all[i] = change;
+  }
+  return all;
+}
+
 // What the roundings inside the step do: `without` is its result without them.
 void add_inside(const std::vector<EvalTensor>& without, Ideal& ideal) {
-  for (const EvalTensor& t : ideal.out) ideal.inside.push_back(zeros(t));
   for (size_t o = 0; o < without.size(); ++o) {
-    for (size_t i = 0; i < without[o].f.size(); ++i) {
-      const double change = std::abs(ideal.out[o].f[i] - without[o].f[i]);
-      if (std::isfinite(change)) ideal.inside[o][i] = change;
-    }
+    ideal.inside.push_back(changes(ideal.out[o], without[o]));
     ideal.inside_rms.push_back(ideal.inside[o]);
     raise_to_row_rms(ideal.inside_rms[o], ideal.out[o].shape);
     raise_to_row_largest(ideal.inside[o], ideal.out[o].shape);
@@ -240,11 +246,7 @@ void add_inside(const std::vector<EvalTensor>& without, Ideal& ideal) {
 void add_inside_draw(const std::vector<EvalTensor>& without, const std::vector<EvalTensor>& with,
                      Ideal& ideal) {
   for (size_t o = 0; o < without.size(); ++o) {
-    std::vector<double> most = zeros(without[o]);
-    for (size_t i = 0; i < most.size(); ++i) {
-      const double change = std::abs(with[o].f[i] - without[o].f[i]);
-      if (std::isfinite(change)) most[i] = change;
-    }
+    std::vector<double> most = changes(with[o], without[o]);
     raise_to_row_largest(most, ideal.out[o].shape);
     for (size_t i = 0; i < most.size(); ++i)
       ideal.inside[o][i] = std::max(ideal.inside[o][i], most[i]);
