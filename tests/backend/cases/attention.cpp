@@ -134,8 +134,9 @@ OpCase attention_case_with_hidden_rows(Maker& make, const AttentionVariant& vari
   return c;
 }
 
-OpCase packed_attention_case(Maker& make, std::vector<int64_t> starts, int64_t dim) {
-  OpCase c = attention_case(make, {1, 48, 48, 2, 1, dim, dim}, {.name = "packed"});
+OpCase packed_attention_case(Maker& make, std::vector<int64_t> starts, int64_t dim, int64_t rows,
+                             int64_t heads) {
+  OpCase c = attention_case(make, {1, rows, rows, heads, 1, dim, dim}, {.name = "packed"});
   const auto count = static_cast<int64_t>(starts.size());
   const Tensor table = Tensor::from(DType::kI32, {count}, std::span<const int64_t>(starts));
   c.inputs.resize(5);

@@ -27,7 +27,8 @@ OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVaria
 std::vector<OpCase> values_only(std::vector<OpCase> cases);
 /// Rows 0 and 3 of the queries see no key: by keep, or by a bias of -inf.
 OpCase attention_case_with_hidden_rows(Maker& make, const AttentionVariant& variant);
-/// Sequences that begin at `starts`, packed into one row of 48 tokens, with heads of `dim`.
-OpCase packed_attention_case(Maker& make, std::vector<int64_t> starts, int64_t dim = 16);
+/// Sequences that begin at `starts`, packed into one item of `rows` tokens, with heads of `dim`.
+OpCase packed_attention_case(Maker& make, std::vector<int64_t> starts, int64_t dim = 16,
+                             int64_t rows = 48, int64_t heads = 2);
 
 }  // namespace vernier::backend::test

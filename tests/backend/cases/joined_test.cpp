@@ -200,6 +200,8 @@ TEST_F(Joined, AttentionQuantizesItsResult) {
     check(in_f16(attention_case_with_hidden_rows(make, variant)));
   for (const int64_t dim : {32, 64, 128})
     check(in_f16(packed_attention_case(make, {0, 7, 40}, dim)));
+  // Tiles of a list.
+  check(in_f16(packed_attention_case(make, {0, 300, 301, 491, 491, 1003, 1067}, 64, 1072, 170)));
   expect_joined("cpu.attention.blocked", "cuda.attention.flash_sm90");
   expect_joined("cpu.attention.bf16", "");
 }

@@ -90,7 +90,7 @@ const Cases kSequences("AttentionPackedHeadSizes", [] {
 // Many sequences whose starts are those of queries and keys, so that blocks may have two heads: of
 // up to 64 tokens, of more, and of none. The last rows belong to no sequence. With 9000 rows the
 // blocks can run backwards, with 120 sequences and with 225, which lanes look through in two
-// passes.
+// passes. With many heads blocks stay and take tiles from a list, and from several in the last.
 const Cases kManySequences("AttentionManySequences", [] {
   Maker make(158);
   const std::vector<int64_t> mixed{64, 65, 129, 1, 0, 8, 130, 64, 257, 33};
@@ -112,6 +112,10 @@ const Cases kManySequences("AttentionManySequences", [] {
     if (dim == 64) {
       packings.push_back({plain, mixed, 8, 1, 9000});
       packings.push_back({plain, {64, 16}, 8, 1, 9000});
+      packings.push_back({plain, mixed, 20, 5, 9000});
+    } else {
+      packings.push_back({plain, {300, 1, 190, 0, 512, 64}, 170, 170, 1000});
+      packings.push_back({plain, {16}, 32, 1, 9000});
     }
     for (const auto& [variant, lengths, heads, kv_heads, least] : packings) {
       std::vector<int64_t> starts{0};

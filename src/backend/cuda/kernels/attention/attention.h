@@ -89,6 +89,9 @@ constexpr int kFiniteChunk = 64;
 /// Keys of a step of the running softmax: part of a row's bits, and of what the rows declare.
 constexpr int kFlashStepKeys = 64, kSm90StepKeys = 128;
 
+/// Of an H100 and H200.
+constexpr int64_t kMultiprocessors = 132;
+
 /// Query tiles of `tile` rows per batch item and head that a grid must hold; with sequences an
 /// upper bound, the lengths being on the device.
 inline int64_t attention_tiles(const AttentionLaunch& args, int tile) {
@@ -125,6 +128,10 @@ bool attention_sm90_takes(const AttentionLaunch& args);
 /// no sequences, tables the same for all queries. It looks at every key and needs no args.finite.
 cudaError_t launch_attention_short(const AttentionLaunch& args, cudaStream_t stream);
 bool attention_short_takes(const AttentionLaunch& args);
+/// attention_sequences.cu, which launch_attention_sm90 turns to: many sequences, those of queries
+/// and keys alike, head_dim 32 or 64, no masks, bias or positions.
+cudaError_t launch_attention_sequences(const AttentionLaunch& args, cudaStream_t stream);
+bool attention_sequences_takes(const AttentionLaunch& args);
 
 /// Tables [heads, rows, head_dim] of q's type, dense: the scores by relative position of a query or
 /// key, args.query_positions or args.key_positions, are its products with the rows of its head,

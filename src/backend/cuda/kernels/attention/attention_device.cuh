@@ -45,31 +45,40 @@ struct Tile {
   int64_t first;    // row of q of the sequence's first query
 };
 
-// The block's tile of the sequences, which have ceil(queries / kRows) each, and after them of the
-// rows of no sequence. All tiles of all heads of a sequence lie together, and within it those of a
-// head, so that what is read is near what was read before. With kTwoHeads a sequence of queries for
-// one warpgroup, kRows / 2, has a block for two heads. Every warp calls it with all lanes: each
-// takes kOwn sequences at a time, and a prefix sum of their blocks finds the block's.
-template <int kRows, bool kTwoHeads>
-__device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned block,
-                                          Tile& result) {
+// Inclusive, over the lanes of a warp, all of which call it.
+__device__ inline unsigned prefix_sum(unsigned own) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const unsigned other = __shfl_up_sync(~0u, own, offset);
+    if (lane >= offset) own += other;
+  }
+  return own;
+}
+
+// A sequence's rows of q, and which of its elements `index` is.
+struct InSequence {
+  int64_t begin, end;
+  int sequence;
+  unsigned within;
+};
+// Where element `index` lies if sequence i of `rows` rows has count_of(i, rows) elements; i =
+// args.sequences: the rows of no sequence. False: there are not so many. Backwards: element 0 is
+// the last one. All lanes of a warp call it: each takes kOwn sequences at a time, and a prefix sum
+// of their elements finds the one.
+template <class CountOf>
+__device__ inline bool find_in_sequences(const AttentionLaunch& args, bool backwards,
+                                         unsigned index, const CountOf& count_of,
+                                         InSequence& result) {
   constexpr int kOwn = 4;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const auto heads = static_cast<unsigned>(args.heads);
-  // Their keys are as few as their queries.
-  const bool two_heads = kTwoHeads && args.starts_q == args.starts_k;
-  const auto blocks_of = [&](unsigned length) {
-    return two_heads && length != 0 && length <= kRows / 2 ? (heads + 1) / 2
-                                                           : (length + kRows - 1) / kRows * heads;
-  };
   unsigned before = 0;
-  result.queries = 0;
   const bool in_one_pass = args.sequences < 32 * kOwn;
-  if (args.backwards && !in_one_pass) block = gridDim.x - 1 - block;
+  if (backwards && !in_one_pass) index = gridDim.x - 1 - index;
   for (int base = 0; base <= args.sequences; base += 32 * kOwn) {
     const int first = base + lane * kOwn;
     int64_t start[kOwn + 1];
-    unsigned blocks[kOwn], own = 0;
+    unsigned count[kOwn], own = 0;
 #pragma unroll
     for (int i = 0; i <= kOwn; ++i) {
       start[i] = first + i <= args.sequences
@@ -78,67 +87,81 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned 
     }
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const int64_t length = start[i + 1] > start[i] ? start[i + 1] - start[i] : 0;
-      blocks[i] = first + i <= args.sequences ? blocks_of(static_cast<unsigned>(length)) : 0;
-      own += blocks[i];
+      const int64_t rows = start[i + 1] > start[i] ? start[i + 1] - start[i] : 0;
+      count[i] = first + i <= args.sequences ? count_of(first + i, static_cast<unsigned>(rows)) : 0;
+      own += count[i];
     }
-    unsigned through = own;
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const unsigned other = __shfl_up_sync(~0u, through, offset);
-      if (lane >= offset) through += other;
-    }
-    if (args.backwards && in_one_pass) {  // blocks without a tile stay behind all others
+    const unsigned through = prefix_sum(own);
+    if (backwards && in_one_pass) {  // what is not there stays behind all others
       const unsigned all = __shfl_sync(~0u, through, 31);
-      if (block >= all) return;
-      block = all - 1 - block;
+      if (index >= all) return false;
+      index = all - 1 - index;
     }
-    const unsigned found = __ballot_sync(~0u, before + through > block);
+    const unsigned found = __ballot_sync(~0u, before + through > index);
     if (found == 0) {
       before += __shfl_sync(~0u, through, 31);
       continue;
     }
-    // Of the lane that has it: which of its sequences, and the blocks before that.
+    // Of the lane that has it: which of its sequences, and the elements before that.
     unsigned ahead = before + through - own;
     int which = 0;
 #pragma unroll
     for (int i = 0; i + 1 < kOwn; ++i) {
-      const bool behind = which == i && ahead + blocks[i] <= block;
-      ahead += behind ? blocks[i] : 0;
+      const bool behind = which == i && ahead + count[i] <= index;
+      ahead += behind ? count[i] : 0;
       which += behind ? 1 : 0;
     }
-    int64_t begin = start[0], end = start[1];
+    result.begin = start[0], result.end = start[1];
 #pragma unroll
     for (int i = 1; i < kOwn; ++i) {
-      begin = which == i ? start[i] : begin;
-      end = which == i ? start[i + 1] : end;
+      result.begin = which == i ? start[i] : result.begin;
+      result.end = which == i ? start[i + 1] : result.end;
     }
     const int owner = __ffs(static_cast<int>(found)) - 1;
-    begin = __shfl_sync(~0u, begin, owner);
-    end = __shfl_sync(~0u, end, owner);
-    ahead = __shfl_sync(~0u, ahead, owner);
-    const int sequence = __shfl_sync(~0u, first + which, owner);
-    const int64_t rows = end - begin;
-    const bool pair = two_heads && rows <= kRows / 2;
-    const unsigned within = block - ahead,
-                   count = (static_cast<unsigned>(rows) + kRows - 1) / kRows,
-                   head = pair ? 2 * within : within / count;
-    const int64_t tile = pair ? 0 : static_cast<int64_t>(within - head * count) * kRows;
-    result.head = head;
-    result.heads = pair && head + 1 < heads ? 2 : 1;
-    result.query = begin + tile;
-    result.first = begin;
-    result.queries = static_cast<int>(rows - tile < kRows ? rows - tile : kRows);
-    result.key = result.keys = 0;
-    if (sequence < args.sequences) {
-      result.key = sequence_start(args, args.starts_k, sequence, args.keys);
-      const int64_t key_end = sequence_start(args, args.starts_k, sequence + 1, args.keys);
-      result.keys = key_end > result.key ? key_end - result.key : 0;
-      if (args.longest > 0 && result.keys > args.longest) result.keys = args.longest;
-    }
-    result.visible = tile + result.keys - rows;
-    return;
+    result.begin = __shfl_sync(~0u, result.begin, owner);
+    result.end = __shfl_sync(~0u, result.end, owner);
+    result.sequence = __shfl_sync(~0u, first + which, owner);
+    result.within = index - __shfl_sync(~0u, ahead, owner);
+    return true;
   }
+  return false;
+}
+
+// The block's tile of the sequences, which have ceil(queries / kRows) each, and after them of the
+// rows of no sequence. All tiles of all heads of a sequence lie together, and within it those of a
+// head, so that what is read is near what was read before. With kTwoHeads a sequence of queries for
+// one warpgroup, kRows / 2, has a block for two heads. Every warp calls it with all lanes.
+template <int kRows, bool kTwoHeads>
+__device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned block,
+                                          Tile& result) {
+  const auto heads = static_cast<unsigned>(args.heads);
+  // Their keys are as few as their queries.
+  const bool two_heads = kTwoHeads && args.starts_q == args.starts_k;
+  const auto blocks_of = [&](int, unsigned rows) {
+    return two_heads && rows != 0 && rows <= kRows / 2 ? (heads + 1) / 2
+                                                       : (rows + kRows - 1) / kRows * heads;
+  };
+  result.queries = 0;
+  InSequence in;
+  if (!find_in_sequences(args, args.backwards, block, blocks_of, in)) return;
+  const int64_t rows = in.end - in.begin;
+  const bool pair = two_heads && rows <= kRows / 2;
+  const unsigned count = (static_cast<unsigned>(rows) + kRows - 1) / kRows,
+                 head = pair ? 2 * in.within : in.within / count;
+  const int64_t tile = pair ? 0 : static_cast<int64_t>(in.within - head * count) * kRows;
+  result.head = head;
+  result.heads = pair && head + 1 < heads ? 2 : 1;
+  result.query = in.begin + tile;
+  result.first = in.begin;
+  result.queries = static_cast<int>(rows - tile < kRows ? rows - tile : kRows);
+  result.key = result.keys = 0;
+  if (in.sequence < args.sequences) {
+    result.key = sequence_start(args, args.starts_k, in.sequence, args.keys);
+    const int64_t key_end = sequence_start(args, args.starts_k, in.sequence + 1, args.keys);
+    result.keys = key_end > result.key ? key_end - result.key : 0;
+    if (args.longest > 0 && result.keys > args.longest) result.keys = args.longest;
+  }
+  result.visible = tile + result.keys - rows;
 }
 
 // The tile of kRows queries of block `block` of gridDim.x: tiles of a head lie together, so that

@@ -392,7 +392,7 @@ struct ProductsAttention {
   __device__ __forceinline__ uint32_t next_values(int left) {
     barrier_wait(barriers.full(kValueTile), done & 1);
     const uint32_t values = base + P::kRing + P::kTileBytes;
-    if (left < kKeys && args.starts_q != nullptr) clear_rows<kDim>(values, left, group);
+    if (left < kKeys && args.starts_q != nullptr) clear_rows<kDim>(values, left, kKeys, group);
     return values;
   }
 
@@ -555,7 +555,6 @@ cudaError_t make_table_map(const AttentionLaunch& args, const void* data, int ro
   return make_map(table, {1, args.heads, rows, kDim, kTableBox}, map);
 }
 
-constexpr int64_t kMultiprocessors = 132;
 template <class T, int kGroups>
 cudaError_t launch_groups(const AttentionLaunch& args, const AttentionTables& tables,
                           cudaStream_t stream) {

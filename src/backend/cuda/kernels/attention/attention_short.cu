@@ -207,7 +207,6 @@ __global__ void __launch_bounds__(kGroups * 128, 2)
 
 // ---- host
 
-constexpr unsigned kMultiprocessors = 132;
 // Of up to so many tiles, of 64 queries and a head of 64, the product of q, k and v before them has
 // a multiprocessor for each of its own and leaves some free: there the blocks begin early enough
 // for an empty run. Else they begin late, and it takes longer than it saves.
@@ -231,7 +230,7 @@ cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
   status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Places::bytes(2));
   if (status != cudaSuccess) return status;
-  constexpr unsigned kResident = 2 * kMultiprocessors;
+  constexpr auto kResident = static_cast<unsigned>(2 * kMultiprocessors);
   const bool stay = launch.all > kResident;
   return launch_overlapped(kernel, stay ? kResident : launch.all, kGroups * 128,
                            static_cast<size_t>(Places::bytes(stay ? 2 : 1)), stream, launch);

@@ -5,8 +5,9 @@
 // changes nothing, and two heads of a sequence of at most 64 tokens share a block, a warpgroup
 // each. Head size 128: P·V of a step runs beside the softmax of the next one. Scores by relative
 // position: attention_positions.cuh. A row's bits depend on its query, keys and masks alone: the
-// number of warpgroups changes none. At most 128 keys: attention_short.cu. Contract: attention.h.
-// C++17. Source: Shah et al., FlashAttention-3, arXiv:2407.08608.
+// number of warpgroups changes none. At most 128 keys: attention_short.cu; many sequences:
+// attention_sequences.cu. Contract: attention.h. C++17. Source: Shah et al., FlashAttention-3,
+// arXiv:2407.08608.
 #include <algorithm>
 
 #include "backend/cuda/kernels/attention/attention_sm90.cuh"
@@ -181,8 +182,9 @@ struct TileAttention {
     }
   }
   // Bias, masks and the new maxima.
+  template <int kCount>
   __device__ __forceinline__ void finish_scores(int step, const KeptKeys& kept,
-                                                float (&scores)[64]) {
+                                                float (&scores)[kCount]) {
     const int key = step * kKeys;
     if constexpr (kMasks == Masks::kPositions)
       add_positions(args, tile, row, key, buckets[step % 2], positions, scores);
@@ -190,7 +192,7 @@ struct TileAttention {
       mask_scores<kMasks>(args, tile, row, key, kept,
                           bias_by_key ? bias + step % 2 * kKeys : nullptr, inverse_scale, scores);
     }
-    if (keys - key < kKeys) {
+    if (keys - key < 2 * kCount) {
       for_each_score(scores, [&](float& score, int n, int within, int) {
         if (8 * n + within >= keys - key) score = -kInfinity;
       });
@@ -201,10 +203,12 @@ struct TileAttention {
 #pragma unroll
     for (int i = 0; i < kDim / 2; ++i) context[i] *= factor[i / 2 % 2];
   }
+  // Of a step of kStepKeys keys.
+  template <int kStepKeys = kKeys>
   __device__ __forceinline__ uint32_t next_values(int step) {
     const uint32_t values = ring.next();
-    if (keys - step * kKeys < kKeys && args.starts_q != nullptr)
-      clear_rows<kDim>(values, keys - step * kKeys, group);
+    if (keys - step * kKeys < kStepKeys && args.starts_q != nullptr)
+      clear_rows<kDim>(values, keys - step * kKeys, kStepKeys, group);
     return values;
   }
   __device__ __forceinline__ void take_exponentials(float (&scores)[64]) {
@@ -224,9 +228,23 @@ struct TileAttention {
     }
   }
 
+  // The last step where at most 64 keys are left and there are no masks.
+  __device__ __forceinline__ void attend_half_step() {
+    float scores[32];
+    multiply_keys<T, kDim>(query, ring.next(), scores);
+    wgmma_wait<0>();
+    ring.leave();
+    finish_scores(steps - 1, {}, scores);
+    rescale();
+    attend_values<T, kDim, kParts>(scores, slope, shift, next_values<kKeys / 2>(steps - 1), rows,
+                                   context);
+    wgmma_wait<0>();
+    ring.leave();
+  }
   // Head sizes 32 and 64: a step's two products and its softmax one after the other.
   __device__ __forceinline__ void attend_step_by_step() {
-    for (int step = 0; step < steps; ++step) {
+    const bool half = !kMasked && steps > 0 && keys - (steps - 1) * kKeys <= kKeys / 2;
+    for (int step = 0; step < (half ? steps - 1 : steps); ++step) {
       const uint32_t step_keys = ring.next();
       uint32_t values = 0;
       const KeptKeys kept = kept_keys(step);
@@ -257,6 +275,9 @@ struct TileAttention {
       attend_values<T, kDim, kParts>(scores, slope, shift, values, rows, context);
       wgmma_wait<0>();
       ring.leave();
+    }
+    if constexpr (!kMasked) {
+      if (half) attend_half_step();
     }
   }
 
@@ -515,7 +536,6 @@ cudaError_t launch_groups(const AttentionLaunch& args, cudaStream_t stream) {
 
 // Two warpgroups share the loads of keys and values; one where that would leave multiprocessors
 // without work.
-constexpr int64_t kMultiprocessors = 132;
 template <class T, int kDim>
 cudaError_t launch_dim(const AttentionLaunch& args, cudaStream_t stream) {
   const int64_t blocks = attention_tiles(args, 2 * kGroupQueries) * args.heads * args.batch;
@@ -545,6 +565,7 @@ bool attention_sm90_takes(const AttentionLaunch& args) {
 
 cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream) {
   if (attention_short_takes(args)) return launch_attention_short(args, stream);
+  if (attention_sequences_takes(args)) return launch_attention_sequences(args, stream);
   const bool half = args.q.type == AttentionType::kF16;
   if (args.head_dim == 32)
     return half ? launch_dim<__half, 32>(args, stream)

@@ -205,12 +205,12 @@ __device__ inline bool is_void_step(const Rows& rows, float raw_fill, float slop
   return warpgroup_all(group + 1, nothing && is_finite_tile<T, kDim>(values));
 }
 
-// Rows of a value tile from `keys` on become 0: they are another sequence's, and 0 · NaN is NaN.
+// Rows `keys` to `end` of a value tile become 0: they are another sequence's, and 0 · NaN is NaN.
 template <int kDim>
-__device__ inline void clear_rows(uint32_t tile, int keys, int group) {
+__device__ inline void clear_rows(uint32_t tile, int keys, int end, int group) {
   const int thread = static_cast<int>(threadIdx.x) % 128;
   constexpr int kChunks = kBoxCols<kDim> / 8;
-  for (int i = keys * kChunks + thread; i < kKeys * kChunks; i += 128) {
+  for (int i = keys * kChunks + thread; i < end * kChunks; i += 128) {
 #pragma unroll
     for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       const uint32_t at = tile + static_cast<uint32_t>(col * kKeys * 2 + i * 16);

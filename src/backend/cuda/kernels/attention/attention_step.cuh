@@ -1,8 +1,10 @@
-// A step of attention on Hopper: 64 queries of a warpgroup against 128 keys. Products on wgmma,
-// masks, softmax, and what stores a finished row. Shared by attention_sm90.cu and
-// attention_short.cu, whose rows have the same bits. C++17.
+// A step of attention on Hopper: 64 queries of a warpgroup against 128 keys, or 64 where no more
+// are left: kCount scores a thread, 64 or 32, whose bits are the same. Products on wgmma, masks,
+// softmax, and what stores a finished row. Shared by attention_sm90.cu and attention_short.cu,
+// whose rows have the same bits. C++17.
 #pragma once
 #include "backend/cuda/device/quantize_row.cuh"
+#include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/device/wgmma_attention.cuh"
 #include "backend/cuda/kernels/attention/attention_positions.cuh"
 
@@ -90,11 +92,11 @@ __device__ inline KeptKeys spread_kept(const uint4& bits) {
 }
 
 // Element e of a fragment's eight columns: key 8n + 2t + e % 2 of row e / 2.
-template <class Each>
-__device__ inline void for_each_score(float (&scores)[64], const Each& each) {
+template <int kCount, class Each>
+__device__ inline void for_each_score(float (&scores)[kCount], const Each& each) {
   const int first = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
-  for (int n = 0; n < 16; ++n) {
+  for (int n = 0; n < kCount / 4; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) each(scores[4 * n + e], n, first + e % 2, e / 2);
   }
@@ -175,10 +177,11 @@ __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile
 }
 
 // The largest of a row's scores and of `max`, in all four lanes of the row.
-__device__ inline float row_maximum(const float (&scores)[64], int r, float max) {
+template <int kCount>
+__device__ inline float row_maximum(const float (&scores)[kCount], int r, float max) {
   float top[2] = {max, -kInfinity};
 #pragma unroll
-  for (int n = 0; n < 16; ++n) {
+  for (int n = 0; n < kCount / 4; ++n) {
     top[n % 2] = fmaxf(top[n % 2], fmaxf(scores[4 * n + 2 * r], scores[4 * n + 2 * r + 1]));
   }
   max = fmaxf(top[0], top[1]);
@@ -191,7 +194,8 @@ __device__ inline float shift_of(float max, float slope) {
 }
 // The new maxima of both rows; `factor` is what sums and contexts so far are multiplied by and
 // `shift` what exponents are lowered by: 2^(score·slope − shift).
-__device__ inline void raise_maxima(const float (&scores)[64], float slope, Rows& rows,
+template <int kCount>
+__device__ inline void raise_maxima(const float (&scores)[kCount], float slope, Rows& rows,
                                     float (&shift)[2], float (&factor)[2]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -200,12 +204,13 @@ __device__ inline void raise_maxima(const float (&scores)[64], float slope, Rows
     // Rounded equally, so that an unchanged maximum gives exactly 1: no multiply-add here.
     factor[r] = exp2_fast(__fsub_rn(__fmul_rn(rows.max[r], slope), shift[r]));
     rows.max[r] = max;
-    rows.sum[r] *= factor[r];
+    rows.sum[r] = __fmul_rn(rows.sum[r], factor[r]);  // not part of a multiply-add below
   }
 }
 
 // Columns [8n, 8n + 8) of a step: 2^(scores·slope − shift) in place, added to `sums`.
-__device__ inline void exponentiate(float (&scores)[64], int n, float slope,
+template <int kCount>
+__device__ inline void exponentiate(float (&scores)[kCount], int n, float slope,
                                     const float (&shift)[2], float (&sums)[2][2]) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
@@ -215,32 +220,33 @@ __device__ inline void exponentiate(float (&scores)[64], int n, float slope,
   }
 }
 // The part of a step's probabilities that the product `step` of 16 keys takes, rounded to T.
-template <class T>
-__device__ inline void pack_part(const float (&p)[64], int step, uint32_t (&a)[4]) {
+template <class T, int kCount>
+__device__ inline void pack_part(const float (&p)[kCount], int step, uint32_t (&a)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) a[i] = pack<T>(p[8 * step + 2 * i], p[8 * step + 2 * i + 1]);
 }
 
 // context += 2^(scores·slope − shift) · v, in kParts parts: each part's product runs while the next
 // part's exponentials are taken. The order of every sum is the same for any kParts.
-template <class T, int kDim, int kParts>
-__device__ inline void attend_values(float (&scores)[64], float slope, const float (&shift)[2],
+template <class T, int kDim, int kParts, int kCount>
+__device__ inline void attend_values(float (&scores)[kCount], float slope, const float (&shift)[2],
                                      uint32_t v, Rows& rows, float (&context)[kDim / 2]) {
   constexpr int kRowBytes = 2 * kBoxCols<kDim>;
   const TileDescriptor<kRowBytes> values(v, kKeys * kRowBytes);
-  uint32_t p[8][4];
+  constexpr int kSteps = kCount / 8;  // of 16 keys
+  uint32_t p[kSteps][4];
   float sums[2][2] = {};
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
 #pragma unroll
-    for (int n = 16 / kParts * part; n < 16 / kParts * (part + 1); ++n)
+    for (int n = 2 * kSteps / kParts * part; n < 2 * kSteps / kParts * (part + 1); ++n)
       exponentiate(scores, n, slope, shift, sums);
 #pragma unroll
-    for (int step = 8 / kParts * part; step < 8 / kParts * (part + 1); ++step)
+    for (int step = kSteps / kParts * part; step < kSteps / kParts * (part + 1); ++step)
       pack_part<T>(scores, step, p[step]);
     wgmma_fence();
 #pragma unroll
-    for (int step = 8 / kParts * part; step < 8 / kParts * (part + 1); ++step) {
+    for (int step = kSteps / kParts * part; step < kSteps / kParts * (part + 1); ++step) {
       multiply_registers<T>(context, p[step],
                             values.after(static_cast<uint32_t>(step * 16 * kRowBytes)));
     }
@@ -250,9 +256,9 @@ __device__ inline void attend_values(float (&scores)[64], float slope, const flo
   for (int r = 0; r < 2; ++r) rows.sum[r] += sums[r][0] + sums[r][1];
 }
 
-// Raw scores of 64 queries with 128 keys, issued and committed.
-template <class T, int kDim>
-__device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scores)[64]) {
+// Raw scores of 64 queries with 128 keys, or 64, issued and committed.
+template <class T, int kDim, int kCount>
+__device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scores)[kCount]) {
   constexpr int kRowBytes = 2 * kBoxCols<kDim>;
   const TileDescriptor<kRowBytes> a(query, 16), b(keys, 16);
   wgmma_fence();
@@ -262,7 +268,9 @@ __device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scor
     const uint32_t part = static_cast<uint32_t>(d / 64);
     const uint64_t queries = a.after(part * kGroupQueries * kRowBytes + within);
     const uint64_t rows = b.after(part * kKeys * kRowBytes + within);
-    if (d == 0) {
+    if constexpr (kCount != 64) {
+      Wgmma<2 * kCount, T>::run(scores, queries, rows, d != 0);
+    } else if (d == 0) {
       multiply_shared<T>(scores, queries, rows);
     } else {
       multiply_add_shared<T>(scores, queries, rows);
