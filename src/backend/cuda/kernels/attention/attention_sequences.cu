@@ -318,10 +318,11 @@ __device__ inline void attend_sequences(const SequencesLaunch& launch) {
       } else {
         Attention<T, kDim> attention{ring, base + static_cast<uint32_t>(of_pair * P::kGroupBytes),
                                      args.scale * kLog2E, group};
-        if (entry.pair && of_pair == 1) ring.skip(2);  // of the other head
+        const int of_other = entry.pair ? entry.loads / 2 : 0;  // tiles of the other head
+        if (of_pair == 1) ring.skip(of_other);
         if (entry.keys > 0) barrier_wait(query_barrier, query_parity);
         attention.attend(entry.keys);
-        if (entry.pair && of_pair == 0) ring.skip(2);
+        if (of_pair == 0) ring.skip(of_other);
         Tile tile{};
         tile.head = tile.kv_head = entry.head + (entry.pair ? of_pair : 0);
         tile.query = entry.query;
