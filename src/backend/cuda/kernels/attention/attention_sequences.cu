@@ -29,22 +29,23 @@ struct Entry {
   int head;            // the first
   int kv_head[2];      // of each head
   bool pair;           // of two heads, 64 queries each
-  int loads;           // tiles of keys and values
+  int loads;           // places that its keys and values take
+  __device__ bool is_short() const { return loads <= static_cast<int>(kPlaces / 2); }
 };
 
 // Where things lie in shared memory, from a 1024-byte aligned address on.
 template <int kDim>
 struct Places {
   static constexpr int kTileBytes = kKeys * kDim * 2, kGroupBytes = kGroupQueries * kDim * 2;
-  // Of a pair: queries of each group, the ring of keys and values.
-  static constexpr int kRing = 2 * kGroupBytes,
+  // Of a pair: queries of each group, of two entries in turns, and the ring of keys and values.
+  static constexpr int kRing = 2 * 2 * kGroupBytes,
                        kPairBytes = kRing + static_cast<int>(kPlaces) * kTileBytes;
   static constexpr int kList = kPairs * kPairBytes;
   static constexpr int kCounts = kList + kListed * static_cast<int>(sizeof(Entry));
   static constexpr int kNext =
       kCounts + static_cast<int>(kClasses) * 4;  // of the list, and of each pair in turns
   static constexpr int kBarriers = aligned(kNext + (1 + 2 * kPairs) * 4, 8);
-  static constexpr int kBarrierBytes = (2 * static_cast<int>(kPlaces) + 1) * 8;  // of a pair
+  static constexpr int kBarrierBytes = (2 * static_cast<int>(kPlaces) + 2) * 8;  // of a pair
   static constexpr int kBytes = kBarriers + kPairs * kBarrierBytes + 1024;
   static_assert(kBytes <= 232448, "more than a block can have");
 };
@@ -104,7 +105,7 @@ __device__ inline Entry find_entry(const AttentionLaunch& args, const unsigned* 
   if (args.longest > 0 && entry.keys > args.longest) entry.keys = static_cast<int>(args.longest);
   entry.query = entry.key + first;
   entry.queries = rows - first < kRows ? rows - first : kRows;
-  entry.loads = 2 * ((entry.keys + kKeys - 1) / kKeys) * (entry.pair ? 2 : 1);
+  entry.loads = (entry.keys + kKeys / 2 - 1) / (kKeys / 2) * (entry.pair ? 2 : 1);
   for (int i = 0; i < 2; ++i) entry.kv_head[i] = (entry.head + i) / (args.heads / args.kv_heads);
   return entry;
 }
@@ -115,8 +116,9 @@ __device__ inline void pair_sync(int pair) {
   asm volatile("bar.sync %0, %1;" ::"r"(pair + 5), "n"(kPairThreads) : "memory");
 }
 
-// The ring of keys and values of a pair: k0 v0 k1 v1 …, of two heads k0 v0 of the first, then of
-// the second, k1 v1 …. Every warp waits for all tiles in order and leaves them in order.
+// The ring of keys and values of a pair: the keys of 128 tokens, then their values, take a place
+// each; of at most 64 tokens both have one place. Every warp waits for all places in order and
+// leaves them in order.
 template <int kDim>
 struct PairRing {
   using P = Places<kDim>;
@@ -124,25 +126,23 @@ struct PairRing {
   uint32_t base, barriers;
   bool loads;          // this thread does
   const Entry* entry;  // in shared memory
-  unsigned left;       // tiles that this thread has left, of all entries
+  unsigned left;       // places that this thread has left, of all entries
   unsigned first;      // of this entry
 
   __device__ uint32_t full(unsigned i) const { return barriers + i % kPlaces * 8; }
   __device__ uint32_t empty(unsigned i) const { return full(i) + kPlaces * 8; }
-  __device__ uint32_t tile(unsigned i) const {
+  __device__ uint32_t place(unsigned i) const {
     return base + i % kPlaces * static_cast<uint32_t>(P::kTileBytes);
   }
   __device__ static uint32_t parity(unsigned i) { return i / kPlaces & 1; }
 
-  // Tile `i` of the entry.
-  __device__ __forceinline__ void load(int i) const {
-    const Entry& e = *entry;
-    const int of_head = e.pair ? i % 2 : i, step = of_head / 2;
-    const int kv_head = e.kv_head[e.pair ? i / 2 : 0];
-    const bool is_keys = i % 2 == 0;
-    const int row = e.key + step * kKeys, rest = e.keys - step * kKeys;
-    const uint32_t barrier = full(first + static_cast<unsigned>(i)),
-                   to = tile(first + static_cast<unsigned>(i));
+  // Place `i` of an entry whose places begin at `from`.
+  __device__ __forceinline__ void load(const Entry& e, unsigned from, int i) const {
+    const int of_head = e.pair ? 0 : i, kv_head = e.kv_head[e.pair ? i : 0];
+    const int row = e.key + of_head / 2 * kKeys, rest = e.keys - of_head / 2 * kKeys;
+    const bool is_keys = of_head % 2 == 0, is_both = rest <= kKeys / 2;
+    const uint32_t barrier = full(from + static_cast<unsigned>(i)),
+                   to = place(from + static_cast<unsigned>(i));
     const Maps& maps = launch.maps;
     if (rest > kKeys - kPartKeys) {
       barrier_expect(barrier, P::kTileBytes);
@@ -150,22 +150,24 @@ struct PairRing {
       return;
     }
     const int parts = (rest + kPartKeys - 1) / kPartKeys;
-    barrier_expect(barrier, static_cast<uint32_t>(parts * kPartKeys * kDim * 2));
+    barrier_expect(barrier,
+                   static_cast<uint32_t>((is_both ? 2 : 1) * parts * kPartKeys * kDim * 2));
 #pragma unroll 1
-    for (int part = 0; part < parts; ++part)
-      copy_box(to + static_cast<uint32_t>(part * kPartKeys * kDim * 2),
-               is_keys ? &maps.k_part : &maps.v_part, 0, row + part * kPartKeys, kv_head, 0,
-               barrier);
+    for (int part = 0; part < parts; ++part) {
+      const int within = part * kPartKeys * kDim * 2, first_row = row + part * kPartKeys;
+      copy_box(to + static_cast<uint32_t>(within), is_keys ? &maps.k_part : &maps.v_part, 0,
+               first_row, kv_head, 0, barrier);
+      if (is_both)
+        copy_box(to + static_cast<uint32_t>(P::kTileBytes / 2 + within), &maps.v_part, 0, first_row,
+                 kv_head, 0, barrier);
+    }
   }
-  // The first tiles of an entry, when all of the one before have been left.
-  __device__ __forceinline__ void start(const Entry* of) {
-    entry = of;
-    first = left;
-    if (!loads) return;
+  // The first places of an entry, when those that they had before have been left.
+  __device__ __forceinline__ void load_first(const Entry& e, unsigned from) const {
 #pragma unroll 1
-    for (int i = 0; i < static_cast<int>(kPlaces) && i < of->loads; ++i) load(i);
+    for (int i = 0; i < static_cast<int>(kPlaces) && i < e.loads; ++i) load(e, from, i);
   }
-  // Behind a step that is not the entry's last: two more tiles, the second one where this step's
+  // Behind a step that is not the entry's last: two more places, the second one where this step's
   // keys were, which the other warps have left by then or soon will.
   __device__ __forceinline__ void refill() const {
     if (loads) {
@@ -175,15 +177,15 @@ struct PairRing {
         if (j < static_cast<int>(kPlaces)) continue;  // of the first
         const unsigned before = first + static_cast<unsigned>(j) - kPlaces;
         barrier_wait(empty(before), parity(before));
-        load(j);
+        load(*entry, first, j);
       }
     }
     __syncwarp();
   }
-  // The address of the next tile, once it is there.
+  // The address of the next place, once it is there.
   __device__ __forceinline__ uint32_t next() const {
     barrier_wait(full(left), parity(left));
-    return tile(left);
+    return place(left);
   }
   // Every thread that has read it calls it.
   __device__ __forceinline__ void leave() {
@@ -213,9 +215,11 @@ struct Attention {
   template <int kCount>
   __device__ __forceinline__ void attend_step(int keys) {
     float scores[kCount], shift[2], factor[2];
-    multiply_keys<T, kDim>(query, ring.next(), scores);
+    constexpr bool kBoth = kCount == 32;  // in one place
+    const uint32_t step_keys = ring.next();
+    multiply_keys<T, kDim>(query, step_keys, scores);
     wgmma_wait<0>();
-    ring.leave();
+    if (!kBoth) ring.leave();
     if (keys < 2 * kCount) {
       for_each_score(scores, [&](float& score, int n, int within, int) {
         if (8 * n + within >= keys) score = -kInfinity;
@@ -224,7 +228,7 @@ struct Attention {
     raise_maxima(scores, slope, rows, shift, factor);
 #pragma unroll
     for (int i = 0; i < kDim / 2; ++i) context[i] *= factor[i / 2 % 2];
-    const uint32_t values = ring.next();
+    const uint32_t values = kBoth ? step_keys + Places<kDim>::kTileBytes / 2 : ring.next();
     if (keys < 2 * kCount) clear_rows<kDim>(values, keys, 2 * kCount, group);
     attend_values<T, kDim, 1>(scores, slope, shift, values, rows, context);
     wgmma_wait<0>();
@@ -242,8 +246,8 @@ struct Attention {
 
 // The entry's queries, by one thread.
 template <int kDim>
-__device__ inline void load_queries(const SequencesLaunch& launch, const Entry& entry, uint32_t to,
-                                    uint32_t barrier) {
+__device__ __forceinline__ void load_queries(const SequencesLaunch& launch, const Entry& entry,
+                                             uint32_t to, uint32_t barrier) {
   if (entry.keys == 0) return;
   const int groups = entry.pair || entry.queries > kGroupQueries ? 2 : 1;
   barrier_expect(barrier, static_cast<uint32_t>(groups * Places<kDim>::kGroupBytes));
@@ -266,7 +270,7 @@ __device__ inline void attend_sequences(const SequencesLaunch& launch) {
   const uint32_t base = shared_address(shared) + static_cast<uint32_t>(pair * P::kPairBytes);
   const uint32_t barriers =
       shared_address(shared) + P::kBarriers + static_cast<uint32_t>(pair * P::kBarrierBytes);
-  const uint32_t query_barrier = barriers + 2 * kPlaces * 8;
+  const uint32_t query_barriers = barriers + 2 * kPlaces * 8;
   const bool leads = threadIdx.x % kPairThreads == 0;
   auto* list = reinterpret_cast<Entry*>(shared + P::kList);
   auto* counts = reinterpret_cast<unsigned*>(shared + P::kCounts);
@@ -278,7 +282,7 @@ __device__ inline void attend_sequences(const SequencesLaunch& launch) {
       barrier_init(barriers + i * 8, 1);
       barrier_init(barriers + (kPlaces + i) * 8, kPairThreads / 32);
     }
-    barrier_init(query_barrier, 1);
+    for (int i = 0; i < 2; ++i) barrier_init(query_barriers + static_cast<uint32_t>(i * 8), 1);
     fence_shared_to_async();
   }
   if (threadIdx.x == 64) fetch_scaling(args);
@@ -292,7 +296,7 @@ __device__ inline void attend_sequences(const SequencesLaunch& launch) {
                  all = rounds + (from_right < total - rounds * gridDim.x ? 1 : 0);
 
   PairRing<kDim> ring{launch, base + P::kRing, barriers, leads, nullptr, 0, 0};
-  uint32_t query_parity = 0;
+  uint32_t query_parities = 0;  // bit of a room of queries
   for (unsigned begin = 0; begin < all; begin += kListed) {
     const int count = static_cast<int>(all - begin < kListed ? all - begin : kListed);
     __syncthreads();  // the list before has been read
@@ -306,21 +310,39 @@ __device__ inline void attend_sequences(const SequencesLaunch& launch) {
     if (threadIdx.x == 0) *next = kPairs;
     if (leads) taken[0] = pair;
     __syncthreads();
+    bool is_loaded = false;  // the entry, by this thread
     for (int turn = 0;; turn ^= 1) {
       const int index = taken[turn];
       if (index >= count) break;
       const Entry& entry = list[index];
-      if (leads) load_queries<kDim>(launch, entry, base, query_barrier);
-      ring.start(&entry);
+      ring.entry = &entry;
+      ring.first = ring.left;
+      const auto room_at = [&](int t) { return t * 2 * P::kGroupBytes; };
+      if (leads) {
+        const auto load = [&](const Entry& e, unsigned from, int t) {
+          load_queries<kDim>(launch, e, base + static_cast<uint32_t>(room_at(t)),
+                             query_barriers + static_cast<uint32_t>(t * 8));
+          ring.load_first(e, from);
+        };
+        if (!is_loaded) load(entry, ring.first, turn);
+        // Of short sequences the next entry too, beside which this one has room.
+        const int next_index = atomicAdd(next, 1);
+        taken[turn ^ 1] = next_index;
+        is_loaded = next_index < count && entry.is_short() && list[next_index].is_short();
+        if (is_loaded)
+          load(list[next_index], ring.first + static_cast<unsigned>(entry.loads), turn ^ 1);
+      }
       __syncwarp();
       if (of_pair == 1 && !entry.pair && entry.queries <= kGroupQueries) {
         ring.skip(entry.loads);
       } else {
-        Attention<T, kDim> attention{ring, base + static_cast<uint32_t>(of_pair * P::kGroupBytes),
+        const int room = room_at(turn) + of_pair * P::kGroupBytes;
+        Attention<T, kDim> attention{ring, base + static_cast<uint32_t>(room),
                                      args.scale * kLog2E, group};
-        const int of_other = entry.pair ? entry.loads / 2 : 0;  // tiles of the other head
+        const int of_other = entry.pair ? entry.loads / 2 : 0;  // places of the other head
         if (of_pair == 1) ring.skip(of_other);
-        if (entry.keys > 0) barrier_wait(query_barrier, query_parity);
+        if (entry.keys > 0)
+          barrier_wait(query_barriers + static_cast<uint32_t>(turn * 8), query_parities >> turn & 1);
         attention.attend(entry.keys);
         if (of_pair == 0) ring.skip(of_other);
         Tile tile{};
@@ -330,12 +352,11 @@ __device__ inline void attend_sequences(const SequencesLaunch& launch) {
         tile.key = entry.key;
         tile.keys = entry.keys;
         store_rows_staged<T, kDim, false>(args, tile, attention.rows, attention.context,
-                                          shared + pair * P::kPairBytes + of_pair * P::kGroupBytes,
+                                          shared + pair * P::kPairBytes + room,
                                           entry.pair ? 0 : of_pair * kGroupQueries, group);
-        fence_shared_to_async();  // the next queries will lie there
+        fence_shared_to_async();  // other queries will lie there
       }
-      query_parity ^= entry.keys > 0 ? 1u : 0u;
-      if (leads) taken[turn ^ 1] = atomicAdd(next, 1);
+      if (entry.keys > 0) query_parities ^= 1u << turn;
       pair_sync(pair);
     }
   }
