@@ -90,51 +90,57 @@ const Cases kSequences("AttentionPackedHeadSizes", [] {
 // Many sequences whose starts are those of queries and keys, so that blocks may have two heads: of
 // up to 64 tokens, of more, and of none. The last rows belong to no sequence. With 9000 rows the
 // blocks can run backwards, with 120 sequences and with 225, which lanes look through in two
-// passes. With many heads blocks stay and take tiles from a list, and from several in the last.
+// passes.
+const std::vector<int64_t> kMixed{64, 65, 129, 1, 0, 8, 130, 64, 257, 33};
+OpCase many_sequences(Maker& make, const AttentionVariant& variant,
+                      const std::vector<int64_t>& lengths, int64_t heads, int64_t kv_heads,
+                      int64_t dim, int64_t least) {
+  std::vector<int64_t> starts{0};
+  while (starts.back() < least) {
+    for (int64_t length : lengths) starts.push_back(starts.back() + length);
+  }
+  const int64_t rows = starts.back() + 5;
+  OpCase c = attention_case(make, {1, rows, rows, heads, kv_heads, dim, dim}, variant);
+  c.inputs.resize(5);
+  const Tensor table = Tensor::from(DType::kI32, {static_cast<int64_t>(starts.size())},
+                                    std::span<const int64_t>(starts));
+  for (int i = 0; i < 2; ++i) c.inputs.push_back({.value = table});
+  for (size_t i : {1u, 2u})
+    c.inputs[i].value = with_nan(c.inputs[i].value, starts.back() * kv_heads * dim + 1);
+  for (Arg& arg : c.inputs) arg.batch_axis = -1;
+  c.outputs[0].batch_axis = -1;
+  return c;
+}
 const Cases kManySequences("AttentionManySequences", [] {
   Maker make(158);
-  const std::vector<int64_t> mixed{64, 65, 129, 1, 0, 8, 130, 64, 257, 33};
   std::vector<OpCase> cases;
   const AttentionVariant plain{.name = "many sequences"},
       causal{.name = "many sequences, causal", .attrs = {.causal = true}},
       masked{
           .name = "many sequences, masked", .attrs = {.masks_add = true}, .keep = Table::kKeyRow},
       biased{.name = "many sequences, bias", .bias = Table::kQueryRow};
-  struct Packing {
-    AttentionVariant variant;
-    std::vector<int64_t> lengths;
-    int64_t heads, kv_heads, rows;
-  };
   for (int64_t dim : {32, 64}) {
-    std::vector<Packing> packings{{plain, mixed, 5, 5, 1500},    {plain, {129}, 6, 1, 1500},
-                                  {plain, {64, 16}, 5, 1, 1500}, {causal, mixed, 6, 2, 1500},
-                                  {masked, mixed, 5, 1, 1500},   {biased, mixed, 6, 1, 1500}};
-    if (dim == 64) {
-      packings.push_back({plain, mixed, 8, 1, 9000});
-      packings.push_back({plain, {64, 16}, 8, 1, 9000});
-      packings.push_back({plain, mixed, 20, 5, 9000});
-    } else {
-      packings.push_back({plain, {300, 1, 190, 0, 512, 64}, 170, 170, 1000});
-      packings.push_back({plain, {16}, 32, 1, 9000});
-    }
-    for (const auto& [variant, lengths, heads, kv_heads, least] : packings) {
-      std::vector<int64_t> starts{0};
-      while (starts.back() < least) {
-        for (int64_t length : lengths) starts.push_back(starts.back() + length);
-      }
-      const int64_t rows = starts.back() + 5;
-      OpCase c = attention_case(make, {1, rows, rows, heads, kv_heads, dim, dim}, variant);
-      c.inputs.resize(5);
-      const Tensor table = Tensor::from(DType::kI32, {static_cast<int64_t>(starts.size())},
-                                        std::span<const int64_t>(starts));
-      for (int i = 0; i < 2; ++i) c.inputs.push_back({.value = table});
-      for (size_t i : {1u, 2u})
-        c.inputs[i].value = with_nan(c.inputs[i].value, starts.back() * kv_heads * dim + 1);
-      for (Arg& arg : c.inputs) arg.batch_axis = -1;
-      c.outputs[0].batch_axis = -1;
-      cases.push_back(std::move(c));
-    }
+    cases.push_back(many_sequences(make, plain, kMixed, 5, 5, dim, 1500));
+    cases.push_back(many_sequences(make, plain, {129}, 6, 1, dim, 1500));
+    cases.push_back(many_sequences(make, plain, {64, 16}, 5, 1, dim, 1500));
+    cases.push_back(many_sequences(make, causal, kMixed, 6, 2, dim, 1500));
+    cases.push_back(many_sequences(make, masked, kMixed, 5, 1, dim, 1500));
+    cases.push_back(many_sequences(make, biased, kMixed, 6, 1, dim, 1500));
   }
+  cases.push_back(many_sequences(make, plain, kMixed, 8, 1, 64, 9000));
+  cases.push_back(many_sequences(make, plain, {64, 16}, 8, 1, 64, 9000));
+  return values_only(std::move(cases));
+});
+
+// With many heads blocks stay and take tiles from a list, and from several in the last.
+const Cases kListedSequences("AttentionListedSequences", [] {
+  Maker make(159);
+  const AttentionVariant plain{.name = "listed sequences"};
+  constexpr std::array kF16{DType::kF16}, kBF16{DType::kBF16};
+  std::vector<OpCase> cases{
+      stored_as(many_sequences(make, plain, {300, 1, 190, 0, 512, 64}, 170, 170, 32, 1000), kF16),
+      stored_as(many_sequences(make, plain, {16}, 32, 1, 32, 9000), kBF16),
+      stored_as(many_sequences(make, plain, kMixed, 20, 5, 64, 9000), kF16)};
   return values_only(std::move(cases));
 });
 

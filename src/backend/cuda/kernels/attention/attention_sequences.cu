@@ -337,12 +337,13 @@ __device__ inline void attend_sequences(const SequencesLaunch& launch) {
         ring.skip(entry.loads);
       } else {
         const int room = room_at(turn) + of_pair * P::kGroupBytes;
-        Attention<T, kDim> attention{ring, base + static_cast<uint32_t>(room),
-                                     args.scale * kLog2E, group};
+        Attention<T, kDim> attention{ring, base + static_cast<uint32_t>(room), args.scale * kLog2E,
+                                     group};
         const int of_other = entry.pair ? entry.loads / 2 : 0;  // places of the other head
         if (of_pair == 1) ring.skip(of_other);
         if (entry.keys > 0)
-          barrier_wait(query_barriers + static_cast<uint32_t>(turn * 8), query_parities >> turn & 1);
+          barrier_wait(query_barriers + static_cast<uint32_t>(turn * 8),
+                       query_parities >> turn & 1);
         attention.attend(entry.keys);
         if (of_pair == 0) ring.skip(of_other);
         Tile tile{};
