@@ -15,12 +15,6 @@ namespace {
 // it.
 constexpr int64_t kUneven = 4;
 
-// The share of a caller's time that other programs took: the estimate rises within one time slice
-// of the scheduler and falls slowly, because working alone may be the reason for the fall; more
-// slowly each time that the load returned at once.
-constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
-constexpr int64_t kAtOnceNs = 1'000'000'000;
-constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
 // A thread that asks for its CPU time ends its time slice early, and the scheduler moves it to a
 // free CPU less often. So short runs on one thread are only timed: what they take beyond an
 // undisturbed one went to other programs. Longer ones are all interrupted, and ask.
@@ -56,7 +50,7 @@ thread_local ThreadTeam* own_turn = nullptr;
 
 // ---- ThreadTeam
 
-ThreadTeam::ThreadTeam(int threads) : fall_ns_(kFallNs) {
+ThreadTeam::ThreadTeam(int threads) {
   Pool& pool = Pool::here();
   size_ = parts_ = std::min(threads > 0 ? threads : pool.cpus(), kMaxThreads);
   pool.add_team();
@@ -119,13 +113,13 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   pool.start_workers(team.size_);  // after a fork there are none
   team.job_ = pool.enter(team.size_ > 1);
   team.own_parts_ = team.slept_ns_ = team.late_ns_ = 0;
-  team.alone_ = team.crowded_ && pace && pace->part_us > 0 && team.works_alone(*pace);
+  team.alone_ = team.load_.crowded() && pace && pace->part_us > 0 && team.works_alone(*pace);
   team.parts_ = team.alone_ ? 1 : team.size_;
   team.give_up_ns_ = 0;
   before_ = std::exchange(own_turn, &team);
   if (team.size_ == 1) return;
   wall_ns_ = now_ns();
-  if (team.crowded_ && pace && !team.alone_ && pace->alone_us > 0)
+  if (team.load_.crowded() && pace && !team.alone_ && pace->alone_us > 0)
     team.give_up_ns_ = wall_ns_ + static_cast<int64_t>(kGiveUpAfter * 1e3 * pace->alone_us);
   const bool short_and_known =
       pace && pace->undisturbed_us > 0 && pace->undisturbed_us < kShortRunUs;
@@ -143,7 +137,10 @@ ThreadTeam::Turn::~Turn() {
     // The first run of a kind is not representative: it reads cold memory.
     const bool first = pace_ && pace_->part_us == 0;
     const double lost = asks_ ? share_lost(wall_ns) : share_of_pace(wall_ns);
-    if (!first) team_.watch(now, wall_ns, lost);
+    if (!first) {
+      team_.load_.add(now, wall_ns, lost);
+      team_.pool_->set_crowded(team_.load_.crowded());
+    }
     if (pace_) team_.count(*pace_, wall_ns);
   }
   team_.parts_ = team_.size_;
@@ -173,14 +170,14 @@ double ThreadTeam::Turn::share_of_pace(double wall_ns) const {
 
 // Under load: the variant of the current block of runs.
 bool ThreadTeam::works_alone(Pace& pace) const {
-  if (pace.crowd != crowds_) {
+  if (pace.crowd != load_.periods()) {
     const bool is_short = pace.part_us < kLongPartUs;
     pace = {.part_us = pace.part_us,
             .undisturbed_us = pace.undisturbed_us,
             .alone = is_short,
             .trial = !is_short,
             .kept_us = is_short ? kShortAloneUs : 0,
-            .crowd = crowds_};
+            .crowd = load_.periods()};
   }
   return pace.alone;
 }
@@ -193,7 +190,7 @@ void ThreadTeam::count(Pace& pace, double wall_ns) const {
     pace.undisturbed_us = risen > 0 ? std::min(risen, run_us) : run_us;
   }
   const bool none_shared = own_parts_ == 0 && parts_ > 1;
-  if (none_shared || !crowded_ || pace.crowd != crowds_) return;
+  if (none_shared || !load_.crowded() || pace.crowd != load_.periods()) return;
   pace.block_us += wall_ns / 1e3;
   ++pace.runs;
   const bool gave_up = pace.trial && alone_ && !pace.alone;
@@ -219,21 +216,6 @@ void ThreadTeam::end_block(Pace& pace) {
   pace.kept_us = std::max(kept_us, kKeptTrials * length_us);
   pace.alone = alone;
   pace.trial = false;
-}
-
-// After runs of `time_ns` in all, of the last of which the share `lost` went to other programs.
-void ThreadTeam::watch(int64_t now, double time_ns, double lost) {
-  const double weight = std::min(1.0, time_ns / (lost > lost_ ? kRiseNs : fall_ns_));
-  lost_ += weight * (lost - lost_);
-  const bool before = crowded_;
-  crowded_ = lost_ > (crowded_ ? kCrowdEnds : kCrowdBegins);
-  if (before && !crowded_) crowd_end_ns_ = now;
-  if (!before && crowded_) {
-    const bool at_once = crowd_end_ns_ > 0 && now - crowd_end_ns_ < kAtOnceNs;
-    if (!at_once) ++crowds_;  // else the same again: what was measured in it holds
-    fall_ns_ = at_once ? std::min(2 * fall_ns_, kSlowestFallNs) : kFallNs;
-  }
-  pool_->set_crowded(crowded_);
 }
 
 // ---- work outside sessions

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "core/load_estimate.h"
+
 namespace vernier {
 
 /// A team serves one caller at a time; any number of teams work at once.
@@ -99,7 +101,6 @@ class ThreadTeam {
   bool works_alone(Pace& pace) const;
   void count(Pace& pace, double wall_ns) const;
   static void end_block(Pace& pace);
-  void watch(int64_t now, double time_ns, double lost);
 
   int size_ = 1;
   int parts_ = 1;               // those that parallel_for() makes: 1 in a turn that works alone
@@ -113,11 +114,7 @@ class ThreadTeam {
   int helped_ = 0;              // parts of the last shared job done by workers
   int called_ = 0;              // workers called the last time, at the time below
   int64_t called_ns_ = 0;
-  double lost_ = 0;           // recent share of our time taken by other programs
-  bool crowded_ = false;      // under load: a run may be faster on one thread
-  uint32_t crowds_ = 0;       // number of periods of load; those less than 1 s apart are one
-  int64_t crowd_end_ns_ = 0;  // end of the last one
-  double fall_ns_;            // time constant of the fall of `lost_`
+  LoadEstimate load_;
 };
 
 /// body(begin, end) over [0, count) in contiguous parts of at least `least` (> 0), at most one per
