@@ -21,15 +21,17 @@ class Runs {
   }
   // Undisturbed runs for about `ms`; crowded at the end?
   bool rest(double ms) {
-    bool crowded = load_.crowded();
-    for (double t = 0; t < ms; t += ms_) crowded = lose(0);
-    return crowded;
+    for (auto left = static_cast<int>(ms / ms_); left > 0; --left) lose(0);
+    return load_.crowded();
   }
   // Undisturbed milliseconds until the load has ended.
   double end() {
-    double ms = 0;
-    for (; load_.crowded() && ms < 60e3; ms += ms_) lose(0);
-    return ms;
+    int runs = 0;
+    while (load_.crowded() && runs < 100'000) {
+      lose(0);
+      ++runs;
+    }
+    return runs * ms_;
   }
   uint32_t periods() const { return load_.periods(); }
 
