@@ -14,8 +14,11 @@
 namespace vernier::compiler {
 namespace {
 
-// The first rounds keep as many products as their errors say; what these leave takes few more.
-constexpr int kMaxRounds = 12;
+// The first rounds keep half of the products that their errors ask for, so that few more are kept
+// than must be; later ones all, then twice as many each time.
+constexpr int kMaxRounds = 12, kCarefulRounds = 6;
+// Products that are quantized again for a trial, each in one evaluation.
+constexpr int kMostTrials = 8;
 constexpr uint64_t kSeed = 1;
 
 // A quantized product, with the names and the keys of the ONNX nodes by which a rule finds it.
@@ -26,7 +29,7 @@ struct Product {
 
 struct Kept {
   Product product;
-  double before = 0;  // of the answers
+  double before = 0, after = 0;  // errors of the answers around its round
 };
 
 std::string percent(double part) { return fmt::format("{:.2g} %", 100 * part); }
@@ -55,11 +58,15 @@ std::vector<Product> products_of(const plan::Plan& plan,
   return products;
 }
 
-// As many of the first as would bring the answers' error to `limit` if the squares of errors added
-// up; at least one.
+// As many of the first as would bring the answers' error to `limit` if squares of errors added up,
+// or were in proportion to what they add up to if that is less than the answers' error; at least
+// one.
 size_t needed(const std::vector<Product>& products, double answers, double limit) {
+  double all = 0;
+  for (const Product& product : products) all += product.error.answers * product.error.answers;
+  const double wanted =
+      (1 - limit * limit / (answers * answers)) * std::min(all, answers * answers);
   double kept = 0;
-  const double wanted = answers * answers - limit * limit;
   size_t count = 0;
   while (count < products.size() && (count == 0 || kept < wanted)) {
     kept += products[count].error.answers * products[count].error.answers;
@@ -78,13 +85,13 @@ std::string quoted(const std::string& name) {
   return text + "\"";
 }
 
-std::string text_of(const Kept& kept, std::string_view mode, DType type, double after) {
+std::string text_of(const Kept& kept, std::string_view mode, DType type) {
   return fmt::format(
       "kept in {}: {} is off by {} of its result's rms and moves the answers by {}; answers {} "
       "-> "
       "{}",
       vernier::name(type), mode, percent(kept.product.error.result),
-      percent(kept.product.error.answers), percent(kept.before), percent(after));
+      percent(kept.product.error.answers), percent(kept.before), percent(kept.after));
 }
 
 class Search {
@@ -94,7 +101,8 @@ class Search {
         job_(job),
         backend_(backend_of(job.options)),
         mode_(precision::name(job.policy.mode)),
-        wider_(job.policy.mode == precision::Mode::kW4 ? DType::kW8 : backend_.attended) {}
+        wider_(job.policy.mode == precision::Mode::kW4 ? DType::kW8 : backend_.attended),
+        users_(job.policy.rules) {}
 
   Fallback run(std::optional<plan::Plan> exact) {
     exact_ =
@@ -131,24 +139,64 @@ class Search {
     for (int round = 0;; ++round) {
       const plan::Plan stored = plan_of(model_, job_);
       const double answers = meter.answers(stored);
-      tell_after(answers);
-      if (answers <= limit) return;
+      for (auto kept = kept_.rbegin(); kept != kept_.rend() && kept->after == 0; ++kept)
+        kept->after = answers;
+      if (answers <= limit) break;
       if (round == 0) products = products_of(stored, meter.products(stored), job_.policy);
-      if (products.empty() || round == kMaxRounds) return warn(answers, products.empty());
-      // Half of them, so that few more are kept than must be.
-      const auto count = static_cast<std::ptrdiff_t>((needed(products, answers, limit) + 1) / 2);
-      for (auto product = products.begin(); product != products.begin() + count; ++product)
-        keep(*product, answers);
-      products.erase(products.begin(), products.begin() + count);
+      if (products.empty() || round == kMaxRounds) {
+        warn(answers, products.empty());
+        return tell();
+      }
+      const size_t asked = needed(products, answers, limit);
+      const size_t count = round < kCarefulRounds
+                               ? (asked + 1) / 2
+                               : std::min(products.size(), asked << (round - kCarefulRounds));
+      const auto end = products.begin() + static_cast<std::ptrdiff_t>(count);
+      for (auto product = products.begin(); product != end; ++product)
+        kept_.push_back({.product = *product, .before = answers});
+      products.erase(products.begin(), end);
+      apply();
     }
+    quantize_again(meter, limit);
+    tell();
   }
 
-  void keep(const Product& product, double answers) {
-    for (const std::string& name : product.names) {
-      job_.policy.rules.push_back(precision::parse_rule(
-          fmt::format("name:{} compute={}", quoted(name), vernier::name(wider_))));
+  // What was kept and need not be, now that others are: those that cost the least first.
+  void quantize_again(const evaluate::ProductErrorMeter& meter, double limit) {
+    if (kept_.size() < 2) return;
+    const size_t before = kept_.size();
+    const double last = kept_.back().after;
+    double answers = last;
+    size_t at = kept_.size();
+    for (int trial = 0; trial < kMostTrials && at > 0; ++trial) {
+      const Kept without = kept_[--at];
+      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(at));
+      apply();
+      const double tried = meter.answers(plan_of(model_, job_));
+      if (tried <= limit) {
+        answers = tried;
+        continue;
+      }
+      kept_.insert(kept_.begin() + static_cast<std::ptrdiff_t>(at), without);
+      apply();
     }
-    kept_.push_back({product, answers});
+    if (kept_.size() == before) return;
+    found_.notes.push_back(fmt::format(
+        "{}: quantized after all: {} of {} products that were to be kept in {}; the others "
+        "suffice: answers {} -> {}",
+        mode_, before - kept_.size(), before, vernier::name(wider_), percent(last),
+        percent(answers)));
+  }
+
+  // The user's rules, and behind them those of what is kept.
+  void apply() {
+    job_.policy.rules = users_;
+    for (const Kept& kept : kept_) {
+      for (const std::string& name : kept.product.names) {
+        job_.policy.rules.push_back(precision::parse_rule(
+            fmt::format("name:{} compute={}", quoted(name), vernier::name(wider_))));
+      }
+    }
   }
 
   void warn(double answers, bool none_left) {
@@ -160,16 +208,15 @@ class Search {
                   : "too many products cost much"));
   }
 
-  // What the answers are off by with the products of this round kept.
-  void tell_after(double answers) {
+  void tell() {
+    std::vector<std::string> notes;
     for (const Kept& kept : kept_) {
-      const std::string text = text_of(kept, mode_, wider_, answers);
-      found_.notes.push_back(
-          format_line("{}: '{}' {}", std::string(mode_), kept.product.names[0], text));
+      const std::string text = text_of(kept, mode_, wider_);
+      notes.push_back(format_line("{}: '{}' {}", std::string(mode_), kept.product.names[0], text));
       for (const std::string& key : kept.product.keys) found_.why[key] = text;
       job_.fragile.insert(kept.product.keys.begin(), kept.product.keys.end());
     }
-    kept_.clear();
+    found_.notes.insert(found_.notes.begin(), notes.begin(), notes.end());
   }
 
   const ir::Graph& model_;
@@ -178,7 +225,8 @@ class Search {
   std::string_view mode_;
   DType wider_;  // of products that are kept
   plan::Plan exact_;
-  std::vector<Kept> kept_;  // of the round before
+  const std::vector<precision::Rule> users_;
+  std::vector<Kept> kept_;
   Fallback found_;
 };
 

@@ -35,6 +35,11 @@ uint32_t flags(OpKind kind) { return row(kind).flags; }
 bool is_exact(OpKind kind) {
   return rounding_points(kind).empty() && (flags(kind) & kBoolResult) == 0;
 }
+bool only_reshapes(OpKind kind) {
+  using enum OpKind;
+  return kind == kReshape || kind == kSqueeze || kind == kUnsqueeze || kind == kFlatten ||
+         kind == kIdentity;
+}
 size_t num_op_kinds() { return kRows.size(); }
 std::span<const std::string_view> rounding_points(OpKind kind) { return row(kind).points; }
 

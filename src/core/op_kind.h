@@ -46,6 +46,8 @@ bool requires_input(OpKind kind, size_t i);
 /// MaxPool with several sources) or fixed numbers (a fill, 0 and 1). False for operators with bool
 /// results.
 bool is_exact(OpKind kind);
+/// Has the result the elements of input 0 in the same order, in another shape?
+bool only_reshapes(OpKind kind);
 /// The operator's rounding points, e.g. {"q","k","v","scores","probs","context","out"}.
 std::span<const std::string_view> rounding_points(OpKind kind);
 

@@ -219,11 +219,6 @@ class Evaluator {
     return it != live_.end() && it->second.there != nullptr;
   }
   // The same elements in another shape.
-  static bool only_reshapes(OpKind op) {
-    using enum OpKind;
-    return op == kReshape || op == kSqueeze || op == kUnsqueeze || op == kFlatten ||
-           op == kIdentity;
-  }
   // Operators whose evaluators may write the result into an operand of its shape.
   static bool may_write_in_place(OpKind op) {
     using enum OpKind;

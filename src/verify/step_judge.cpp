@@ -131,31 +131,23 @@ std::vector<EvalTensor> evaluate(const plan::Step& step, const StepCopy& copy,
   return out;
 }
 
-// What is left of `rounding` on the operands of a step: they are the same bits in E.
-Rounding of_operands(OpKind op, const Rounding& rounding) {
+// The roundings of a step's operands (a b, q k v, x), whose bits are the same in E, and all others.
+struct SplitRounding {
+  Rounding of_operands, behind_them;
+  bool rounds_inside = false;  // at a point between operands and results
+};
+SplitRounding split(OpKind op, const Rounding& rounding) {
   const auto points = rounding_points(op);
-  Rounding operands;
+  SplitRounding result{.of_operands = {}, .behind_them = rounding};
   for (size_t i = 0; i + 1 < points.size(); ++i) {
-    if (points[i].size() == 1) operands.set(i, rounding.at(i));  // a b, q k v, x
+    if (points[i].size() > 1) {
+      result.rounds_inside |= rounding.at(i).type != DType::kUndefined;
+      continue;
+    }
+    result.of_operands.set(i, rounding.at(i));
+    result.behind_them.set(i, {});
   }
-  return operands;
-}
-
-// What is left of it on all else.
-Rounding behind_operands(OpKind op, Rounding rounding) {
-  const auto points = rounding_points(op);
-  for (size_t i = 0; i + 1 < points.size(); ++i) {
-    if (points[i].size() == 1) rounding.set(i, {});
-  }
-  return rounding;
-}
-
-bool rounds_inside(OpKind op, const Rounding& rounding) {
-  const auto points = rounding_points(op);
-  for (size_t i = 0; i + 1 < points.size(); ++i) {
-    if (points[i].size() > 1 && rounding.at(i).type != DType::kUndefined) return true;
-  }
-  return false;
+  return result;
 }
 
 // Does the step give the same bits without these roundings? They are those of its operands alone,
@@ -289,11 +281,11 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
   }
   ideal.sum_length = sum_length(step, in, out, in_types, out_types);
   std::vector<EvalTensor> unrounded;
-  if (rounds_inside(step.op, rounding)) {
-    const Rounding operands = of_operands(step.op, rounding);
-    std::vector<EvalTensor> without = evaluate(step, copy, inputs, operands);
+  const SplitRounding parts = split(step.op, rounding);
+  if (parts.rounds_inside) {
+    std::vector<EvalTensor> without = evaluate(step, copy, inputs, parts.of_operands);
     add_inside(without, ideal);
-    if (leaves_all(step, operands, inputs)) unrounded = std::move(without);
+    if (leaves_all(step, parts.of_operands, inputs)) unrounded = std::move(without);
   }
   if (!same && unrounded.empty()) unrounded = evaluate_exact();
   const std::vector<EvalTensor>& exact = same ? ideal.out : unrounded;
@@ -320,7 +312,7 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
     if (trials == kTrials || ideal.inside.empty()) continue;
     draw(kInsideDraw, seed);
     add_inside_draw(evaluate(step, copy, noisy, Rounding{}),
-                    evaluate(step, copy, noisy, behind_operands(step.op, rounding)), ideal);
+                    evaluate(step, copy, noisy, parts.behind_them), ideal);
   }
   for (size_t o = 0; o < ideal.out.size(); ++o)
     raise_to_row_rms(ideal.sensitivity[o], ideal.out[o].shape);

@@ -73,6 +73,22 @@ TEST(Fallback, TheNotesSayWhatIsLeft) {
   EXPECT_THAT(plan.build.policy, HasSubstr("compute=bf16"));
 }
 
+// At 0.5 % six of eight products are to be kept, and one of them need not be.
+TEST(Fallback, WhatNeedNotBeKeptIsQuantizedAfterAll) {
+  const plan::Plan plan = build(5e-3);
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("int8: quantized after all: ")));
+  // The rules keep exactly the products that the notes name.
+  std::ptrdiff_t rules = 0, notes = 0;
+  for (size_t at = 0; (at = plan.build.policy.find("compute=bf16", at)) != std::string::npos; ++at)
+    ++rules;
+  notes = std::ranges::count_if(plan.notes, [](const std::string& note) {
+    return note.find("' kept in bf16: ") != std::string::npos;
+  });
+  EXPECT_GT(notes, 0);
+  EXPECT_GE(rules, notes);
+  EXPECT_EQ(rules, std::ssize(kept(plan)));
+}
+
 TEST(Fallback, ProductsThatRulesQuantizeStay) {
   const plan::Plan plan = build(1e-6, {"op:MatMul compute=int8", "op:Gemm compute=int8"});
   EXPECT_GT(quantized(plan), 0);

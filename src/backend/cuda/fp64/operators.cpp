@@ -77,11 +77,6 @@ std::optional<Binary> binary_of(OpKind op) {
   }
 }
 
-bool only_reshapes(OpKind op) {
-  using enum OpKind;
-  return op == kReshape || op == kSqueeze || op == kUnsqueeze || op == kFlatten || op == kIdentity;
-}
-
 size_t axis_of(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
