@@ -136,16 +136,17 @@ class Search {
   void search(const evaluate::ProductErrorMeter& meter) {
     const double limit = job_.options.int8_error;
     std::vector<Product> products;
+    double answers = 0;
+    size_t told = 0;  // products of the rounds before
     for (int round = 0;; ++round) {
       const plan::Plan stored = plan_of(model_, job_);
-      const double answers = meter.answers(stored);
-      for (auto kept = kept_.rbegin(); kept != kept_.rend() && kept->after == 0; ++kept)
-        kept->after = answers;
+      answers = meter.answers(stored);
+      for (; told < kept_.size(); ++told) kept_[told].after = answers;
       if (answers <= limit) break;
       if (round == 0) products = products_of(stored, meter.products(stored), job_.policy);
       if (products.empty() || round == kMaxRounds) {
-        warn(answers, products.empty());
-        return tell();
+        tell();
+        return warn(answers, products.empty());
       }
       const size_t asked = needed(products, answers, limit);
       const size_t count = round < kCarefulRounds
@@ -155,43 +156,41 @@ class Search {
       for (auto product = products.begin(); product != end; ++product)
         kept_.push_back({.product = *product, .before = answers});
       products.erase(products.begin(), end);
-      apply();
+      apply(kept_);
     }
-    quantize_again(meter, limit);
+    const size_t all = kept_.size();
+    const double with_fewer = quantize_again(meter, limit, answers);
     tell();
-  }
-
-  // What was kept and need not be, now that others are: those that cost the least first.
-  void quantize_again(const evaluate::ProductErrorMeter& meter, double limit) {
-    if (kept_.size() < 2) return;
-    const size_t before = kept_.size();
-    const double last = kept_.back().after;
-    double answers = last;
-    size_t at = kept_.size();
-    for (int trial = 0; trial < kMostTrials && at > 0; ++trial) {
-      const Kept without = kept_[--at];
-      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(at));
-      apply();
-      const double tried = meter.answers(plan_of(model_, job_));
-      if (tried <= limit) {
-        answers = tried;
-        continue;
-      }
-      kept_.insert(kept_.begin() + static_cast<std::ptrdiff_t>(at), without);
-      apply();
-    }
-    if (kept_.size() == before) return;
+    if (kept_.size() == all) return;
     found_.notes.push_back(fmt::format(
         "{}: quantized after all: {} of {} products that were to be kept in {}; the others "
         "suffice: answers {} -> {}",
-        mode_, before - kept_.size(), before, vernier::name(wider_), percent(last),
-        percent(answers)));
+        mode_, all - kept_.size(), all, vernier::name(wider_), percent(answers),
+        percent(with_fewer)));
   }
 
-  // The user's rules, and behind them those of what is kept.
-  void apply() {
+  // Takes out what was kept and need not be, now that others are: those that cost the least first.
+  // What the answers, so far off by `answers`, are then off by.
+  double quantize_again(const evaluate::ProductErrorMeter& meter, double limit, double answers) {
+    if (kept_.size() < 2) return answers;  // a single one is needed
+    size_t at = kept_.size();
+    for (int trial = 0; trial < kMostTrials && at > 0; ++trial) {
+      std::vector<Kept> fewer = kept_;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(--at));
+      apply(fewer);
+      const double tried = meter.answers(plan_of(model_, job_));
+      if (tried > limit) continue;
+      answers = tried;
+      kept_ = std::move(fewer);
+    }
+    apply(kept_);
+    return answers;
+  }
+
+  // The user's rules, and behind them those that keep products.
+  void apply(const std::vector<Kept>& all) {
     job_.policy.rules = users_;
-    for (const Kept& kept : kept_) {
+    for (const Kept& kept : all) {
       for (const std::string& name : kept.product.names) {
         job_.policy.rules.push_back(precision::parse_rule(
             fmt::format("name:{} compute={}", quoted(name), vernier::name(wider_))));
@@ -209,14 +208,13 @@ class Search {
   }
 
   void tell() {
-    std::vector<std::string> notes;
     for (const Kept& kept : kept_) {
       const std::string text = text_of(kept, mode_, wider_);
-      notes.push_back(format_line("{}: '{}' {}", std::string(mode_), kept.product.names[0], text));
+      found_.notes.push_back(
+          format_line("{}: '{}' {}", std::string(mode_), kept.product.names[0], text));
       for (const std::string& key : kept.product.keys) found_.why[key] = text;
       job_.fragile.insert(kept.product.keys.begin(), kept.product.keys.end());
     }
-    found_.notes.insert(found_.notes.begin(), notes.begin(), notes.end());
   }
 
   const ir::Graph& model_;

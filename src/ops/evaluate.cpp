@@ -218,7 +218,6 @@ class Evaluator {
     const auto it = live_.find(id);
     return it != live_.end() && it->second.there != nullptr;
   }
-  // The same elements in another shape.
   // Operators whose evaluators may write the result into an operand of its shape.
   static bool may_write_in_place(OpKind op) {
     using enum OpKind;

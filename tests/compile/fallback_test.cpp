@@ -78,10 +78,10 @@ TEST(Fallback, WhatNeedNotBeKeptIsQuantizedAfterAll) {
   const plan::Plan plan = build(5e-3);
   EXPECT_THAT(plan.notes, Contains(HasSubstr("int8: quantized after all: ")));
   // The rules keep exactly the products that the notes name.
-  std::ptrdiff_t rules = 0, notes = 0;
+  std::ptrdiff_t rules = 0;
   for (size_t at = 0; (at = plan.build.policy.find("compute=bf16", at)) != std::string::npos; ++at)
     ++rules;
-  notes = std::ranges::count_if(plan.notes, [](const std::string& note) {
+  const auto notes = std::ranges::count_if(plan.notes, [](const std::string& note) {
     return note.find("' kept in bf16: ") != std::string::npos;
   });
   EXPECT_GT(notes, 0);

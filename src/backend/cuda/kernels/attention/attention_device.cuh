@@ -63,9 +63,10 @@ struct InSequence {
   unsigned within;
 };
 // Where element `index` lies if sequence i of `rows` rows has count_of(i, rows) elements; i =
-// args.sequences: the rows of no sequence. False: there are not so many. Backwards: element 0 is
-// the last one. All lanes of a warp call it: each takes kOwn sequences at a time, and a prefix sum
-// of their elements finds the one.
+// args.sequences: the rows of no sequence. False: there are not so many. Backwards, for a grid of a
+// block for each element: element 0 is the last one, or where one pass does not see them all, that
+// of the last block. All lanes of a warp call it: each takes kOwn sequences at a time, and a prefix
+// sum of their elements finds the one.
 template <class CountOf>
 __device__ inline bool find_in_sequences(const AttentionLaunch& args, bool backwards,
                                          unsigned index, const CountOf& count_of,
